@@ -1,5 +1,5 @@
-//! How the code reads: functions are short, and files of the OSD's core don't go round in circles. What is longer is a list, and stands here with
-//! what it lists.
+//! How the code reads: functions are short, files of the OSD's core don't go round in circles, no type is a hub, and a path stands where it is imported. What
+//! is longer is a list, and stands here with what it lists; what is larger stands here with its bound, which may only fall.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,6 +9,26 @@ use std::path::{Path, PathBuf};
 const LINES_MAX: usize = 80;
 /// Files of one import circle: a type, and its methods in the files of their subjects.
 const CIRCLE_MAX: usize = 5;
+/// The same where a path that is written in place counts as well as one that is imported. May only fall.
+const CIRCLE_IN_PLACE_MAX: usize = 8;
+
+/// Methods of a type, all files together.
+const METHODS_MAX: usize = 80;
+/// Types with more, by crate: their bounds may only fall.
+const HUBS: &[(&str, &str, usize)] = &[
+    ("mon-core", "Mon", 190),
+    ("osd-core", "Control", 102),
+    ("osd-core", "Exec", 120),
+    ("osd-core", "Pg", 183),
+    ("osd-core", "Shard", 136),
+    ("sim", "Cluster", 110),
+    ("store-block", "Core", 202),
+];
+
+/// Paths from the crate's root or from above that are written in place, in a crate that is not named below.
+const IN_PLACE_MAX: usize = 20;
+/// Crates with more: their bounds may only fall.
+const IN_PLACE: &[(&str, usize)] = &[("classes", 40), ("lab", 40), ("mon-core", 80), ("osd-core", 42), ("store", 75), ("store-block", 40)];
 
 /// Functions that are lists: one entry after the other, each read by itself.
 const LISTS: &[(&str, &str, &str)] = &[
@@ -113,16 +133,34 @@ fn modules(src: &Path) -> BTreeMap<String, String> {
     all.map(|(name, text)| (name, text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_string())).collect()
 }
 
+/// A text without comments, its `use` lines apart from the rest.
+fn parts(text: &str) -> (Vec<String>, String) {
+    let code: String = text.lines().map(|l| l.split("//").next().unwrap()).collect::<Vec<_>>().join(" ");
+    let (mut uses, mut rest, mut from) = (Vec::new(), String::new(), 0);
+    for (at, _) in code.match_indices("use ").filter(|(at, _)| *at == 0 || code[..*at].ends_with([' ', ';', '}', '{'])) {
+        let Some(end) = code[at..].find(';').filter(|_| at >= from) else { continue };
+        uses.push(code[at + 4..at + end].split_whitespace().collect::<Vec<_>>().join(" "));
+        rest += &code[from..at];
+        from = at + end;
+    }
+    rest += &code[from..];
+    (uses, rest)
+}
+
 /// The paths that a text's `use` lines name, one each, without what they rename to.
 fn imports(text: &str) -> Vec<String> {
-    let code: String = text.lines().map(|l| l.split("//").next().unwrap()).collect::<Vec<_>>().join(" ");
     let mut found = Vec::new();
-    for (at, _) in code.match_indices("use ").filter(|(at, _)| *at == 0 || code[..*at].ends_with([' ', ';', '}', '{'])) {
-        let Some(end) = code[at..].find(';') else { continue };
-        let path: String = code[at + 4..at + end].split_whitespace().collect::<Vec<_>>().join(" ");
-        expand(&path, &mut found);
-    }
+    parts(text).0.iter().for_each(|path| expand(path, &mut found));
     found
+}
+
+/// The paths that a text names elsewhere.
+fn in_place(text: &str) -> Vec<String> {
+    let (_, rest) = parts(text);
+    // How far something is seen names no neighbour.
+    let rest = rest.replace("pub(in crate::", "pub(");
+    let words = rest.split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':');
+    words.map(|word| word.trim_matches(':')).filter(|word| word.contains("::")).map(str::to_string).collect()
 }
 
 fn expand(path: &str, out: &mut Vec<String>) {
@@ -189,28 +227,92 @@ fn reached(from: &str, uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<St
     seen
 }
 
-#[test]
-fn files_of_the_osds_core_import_each_other_in_small_circles_only() {
-    let all = modules(&root().join("crates/osd-core/src"));
+/// The files of the largest circle in which the modules of a crate go round, by the paths that `named` finds in each.
+fn largest_circle(all: &BTreeMap<String, String>, named: impl Fn(&str) -> Vec<String>) -> BTreeSet<String> {
     let uses: BTreeMap<String, BTreeSet<String>> = all
         .iter()
         .map(|(name, text)| {
-            let used = imports(text).iter().filter_map(|path| target(path, name, &all)).filter(|used| used != name).collect();
+            let used = named(text).iter().filter_map(|path| target(path, name, all)).filter(|used| used != name).collect();
             (name.clone(), used)
         })
         .collect();
-    assert!(all.len() > 100 && uses["osd"].contains("control") && uses["pg::trim"].contains("pg"), "imports are read");
+    assert!(uses["osd"].contains("control") && uses["pg::trim"].contains("pg"), "imports are read");
     let reached: BTreeMap<&String, BTreeSet<String>> = uses.keys().map(|name| (name, reached(name, &uses))).collect();
-    let mut largest = BTreeSet::new();
-    for name in uses.keys() {
-        let circle: BTreeSet<&String> = reached[name].iter().filter(|other| reached[*other].contains(name)).collect();
-        if circle.len() > largest.len() {
-            largest = circle;
+    let circle = |name| reached[name].iter().filter(|other| reached[*other].contains(name)).cloned().collect::<BTreeSet<String>>();
+    uses.keys().map(circle).max_by_key(BTreeSet::len).unwrap_or_default()
+}
+
+#[test]
+fn files_of_the_osds_core_import_each_other_in_small_circles_only() {
+    let all = modules(&root().join("crates/osd-core/src"));
+    assert!(all.len() > 100, "{} files", all.len());
+    let both = |text: &str| [imports(text), in_place(text)].concat();
+    for (largest, max) in [(largest_circle(&all, imports), CIRCLE_MAX), (largest_circle(&all, both), CIRCLE_IN_PLACE_MAX)] {
+        println!("the largest circle: {largest:?}");
+        assert!(largest.len() > 1, "a type and its methods in several files are a small one");
+        assert!(largest.len() <= max, "{} files go round in a circle, {max} may: {largest:?}", largest.len());
+    }
+}
+
+/// The methods of each type that a text defines outside of traits, as rustfmt indents them.
+fn methods(text: &str, count: &mut BTreeMap<String, usize>) {
+    let mut of = None;
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("impl") {
+            // Behind the parameters, which may have some of their own.
+            let mut depth = 0;
+            let head = rest.trim_start_matches(|c: char| {
+                depth += i32::from(c == '<') - i32::from(c == '>');
+                depth > 0 || c == '>'
+            });
+            let name = head.trim_start().split(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').next().unwrap_or_default();
+            of = (!line.contains(" for ")).then(|| name.rsplit("::").next().unwrap_or_default().to_string());
+        } else if line == "}" {
+            of = None;
+        } else if let Some(name) = &of
+            && line.strip_prefix("    ").is_some_and(|l| !l.starts_with(' ') && functions(l).len() == 1)
+        {
+            *count.entry(name.clone()).or_default() += 1;
         }
     }
-    println!("the largest circle: {largest:?}");
-    assert!(largest.len() > 1, "a type and its methods in several files are a small one");
-    assert!(largest.len() <= CIRCLE_MAX, "{} files import each other in a circle: {largest:?}", largest.len());
+}
+
+#[test]
+fn no_type_becomes_a_hub() {
+    let mut count = BTreeMap::new();
+    let text = "impl<T: Into<u8>> A<T> {\n    pub(super) fn a(&self) {}\n    fn b() {\n        fn no() {}\n    }\n}\nimpl B for A {\n    fn no() {}\n}\n";
+    methods(text, &mut count);
+    assert_eq!(count, [("A".to_string(), 2)].into());
+    let (mut seen, mut found) = (0, Vec::new());
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let (dir, mut count) = (entry.unwrap().path(), BTreeMap::new());
+        modules(&dir.join("src")).values().for_each(|text| methods(text, &mut count));
+        for (name, methods) in count {
+            seen += methods;
+            let bound = HUBS.iter().find(|(of, hub, _)| dir.ends_with(of) && *hub == name).map_or(METHODS_MAX, |(.., max)| *max);
+            if methods > bound {
+                found.push(format!("{}: {name} has {methods} methods, {bound} are its bound", dir.display()));
+            }
+        }
+    }
+    assert!(seen > 5000, "{seen} methods");
+    assert!(found.is_empty(), "a part of these is an owner of its own:\n{}", found.join("\n"));
+}
+
+#[test]
+fn paths_are_imported() {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let dir = entry.unwrap().path();
+        let is_from_above = |path: &String| path.starts_with("crate::") || path.starts_with("super::");
+        let count: usize =
+            modules(&dir.join("src")).values().map(|text| in_place(text).iter().filter(|path| is_from_above(path)).count()).sum();
+        let bound = IN_PLACE.iter().find(|(of, _)| dir.ends_with(of)).map_or(IN_PLACE_MAX, |(_, max)| *max);
+        if count > bound {
+            found.push(format!("{}: {count} paths are written in place, {bound} are its bound", dir.display()));
+        }
+    }
+    assert!(found.is_empty(), "`use` shows on top what a file knows:\n{}", found.join("\n"));
 }
 
 /// Crates with clocks, threads, sockets or files; `cargo xtask lint` has the same list.

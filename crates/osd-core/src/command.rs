@@ -234,9 +234,14 @@ impl Osd {
         }
         now(ok(dump))
     }
-    fn tell_perf_reset(&mut self, _: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
+    /// Source of the answers: Ceph 18.2 `src/common/ceph_context.cc`. What the throttles count is the budget's and stays.
+    fn tell_perf_reset(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
+        let name = asked.text("var");
+        if !matches!(name, "all" | "osd") {
+            return now(ok(json!({ "error": format!("Not find: {name}") })));
+        }
         self.shard.reset_perf();
-        now(ok(json!({ "success": "perf reset all" })))
+        now(ok(json!({ "success": format!("perf reset {name}") })))
     }
     fn tell_flush_pg_stats(&mut self, _: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
         let seq = self.stats_now(cx);

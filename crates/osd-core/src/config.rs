@@ -3,7 +3,7 @@
 use crate::op::{CLASSES_BY_DEFAULT, ClassList, Limits};
 use denc::Encoder;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 /// Where a value came from; later ones win. The numbers are Ceph's (`CONF_*` of `src/common/config.h`).
@@ -26,97 +26,100 @@ impl Source {
     }
 }
 
-/// Name and default of what this OSD goes by or shows otherwise than the table of all options has it.
-const OPTIONS: &[(&str, &str)] = &[
-    ("auth_client_required", "cephx, none"),
-    ("auth_cluster_required", "cephx"),
-    ("auth_service_required", "cephx"),
+/// Name and default of what this OSD has otherwise than the table of all options, or has besides.
+const OWN: &[(&str, &str)] = &[
     ("auto_repair", "false"),
-    ("bluestore_cache_size", "0"),
     ("cluster", "ceph"),
     ("cluster_addr", "-"),
-    ("cluster_network", ""),
     ("debug_filestore", "1/3"),
     ("debug_mon", "1/5"),
     ("debug_monc", "0/10"),
-    ("debug_ms", "0/0"),
     ("debug_objecter", "0/1"),
     ("debug_osd", "1/5"),
-    ("fsid", ""),
-    ("host", ""),
-    ("keyring", ""),
-    ("log_file", ""),
-    ("log_to_stderr", "true"),
-    ("mon_host", ""),
     ("mon_osd_full_ratio", "0.950000"),
-    ("ms_bind_port_max", "7568"),
-    ("ms_bind_port_min", "6800"),
-    ("ms_crc_data", "true"),
-    ("ms_crc_header", "true"),
-    ("osd_beacon_report_interval", "300"),
-    ("osd_bench_duration", "30"),
-    ("osd_bench_large_size_max_throughput", "104857600"),
-    ("osd_bench_max_block_size", "67108864"),
-    ("osd_bench_small_size_max_iops", "100"),
     ("osd_class_default_list", CLASSES_BY_DEFAULT),
     // All that this program has: unlike stock's, none of them is a library that was put into a folder.
     ("osd_class_load_list", "*"),
-    ("osd_client_message_cap", "256"),
     // Stock's default is 500 MiB. An OSD here is promised to be served with 256 MiB in all, of which the store's caches are half.
     ("osd_client_message_size_cap", "67108864"),
-    ("osd_client_op_priority", "63"),
-    ("osd_client_watch_timeout", "30"),
-    ("osd_crush_chooseleaf_type", "1"),
-    ("osd_crush_update_on_start", "true"),
     ("osd_data", ""),
     ("osd_deep_scrub_interval", "604800.000000"),
-    ("osd_default_notify_timeout", "30"),
-    ("osd_heartbeat_grace", "20"),
-    ("osd_heartbeat_interval", "6"),
-    ("osd_heartbeat_min_peers", "10"),
-    ("osd_heartbeat_min_size", "2000"),
-    ("osd_max_attr_name_len", "100"),
-    ("osd_max_attr_size", "0"),
-    ("osd_max_backfills", "1"),
-    ("osd_max_object_name_len", "2048"),
-    ("osd_max_object_namespace_len", "256"),
-    ("osd_max_object_size", "134217728"),
-    ("osd_max_omap_bytes_per_request", "1073741824"),
-    ("osd_max_omap_entries_per_request", "1024"),
-    ("osd_max_pg_log_entries", "10000"),
-    ("osd_max_pgls", "1024"),
-    ("osd_max_scrubs", "3"),
-    ("osd_max_write_op_reply_len", "64"),
-    ("osd_max_write_size", "90"),
-    ("osd_memory_target", "4294967296"),
     ("osd_mgr_stats_period", "5"),
-    ("osd_min_pg_log_entries", "250"),
     ("osd_objectstore", "memstore"),
     ("osd_op_complaint_time", "30.000000"),
-    ("osd_op_history_duration", "600"),
-    ("osd_op_history_size", "20"),
-    ("osd_op_num_shards", "0"),
-    ("osd_op_num_threads_per_shard", "0"),
-    ("osd_op_queue", "mclock_scheduler"),
-    ("osd_pg_log_dups_tracked", "3000"),
-    ("osd_pg_log_trim_max", "10000"),
-    ("osd_pg_log_trim_min", "100"),
     ("osd_pg_object_context_cache_count", "256"),
-    ("osd_pg_stat_report_interval_max", "500"),
-    ("osd_pool_default_size", "3"),
-    ("osd_recovery_max_active", "0"),
-    ("osd_recovery_op_priority", "3"),
     ("osd_recovery_sleep", "0.000000"),
-    ("osd_scrub_auto_repair", "false"),
-    ("osd_scrub_begin_hour", "0"),
-    ("osd_scrub_end_hour", "0"),
     ("osd_scrub_max_interval", "604800.000000"),
     ("osd_scrub_min_interval", "86400.000000"),
     ("osd_snap_trim_sleep", "0.000000"),
-    ("osd_target_pg_log_entries_per_osd", "300000"),
     ("osd_uuid", "00000000-0000-0000-0000-000000000000"),
     ("public_addr", "-"),
-    ("public_network", ""),
+];
+/// Options of the table whose defaults a manager is told, beside [`OWN`]: what this OSD goes by or shows.
+const TOLD: &[&str] = &[
+    "auth_client_required",
+    "auth_cluster_required",
+    "auth_service_required",
+    "bluestore_cache_size",
+    "cluster_network",
+    "debug_ms",
+    "fsid",
+    "host",
+    "keyring",
+    "log_file",
+    "log_to_stderr",
+    "mon_host",
+    "ms_bind_port_max",
+    "ms_bind_port_min",
+    "ms_crc_data",
+    "ms_crc_header",
+    "osd_beacon_report_interval",
+    "osd_bench_duration",
+    "osd_bench_large_size_max_throughput",
+    "osd_bench_max_block_size",
+    "osd_bench_small_size_max_iops",
+    "osd_client_message_cap",
+    "osd_client_op_priority",
+    "osd_client_watch_timeout",
+    "osd_crush_chooseleaf_type",
+    "osd_crush_update_on_start",
+    "osd_default_notify_timeout",
+    "osd_heartbeat_grace",
+    "osd_heartbeat_interval",
+    "osd_heartbeat_min_peers",
+    "osd_heartbeat_min_size",
+    "osd_max_attr_name_len",
+    "osd_max_attr_size",
+    "osd_max_backfills",
+    "osd_max_object_name_len",
+    "osd_max_object_namespace_len",
+    "osd_max_object_size",
+    "osd_max_omap_bytes_per_request",
+    "osd_max_omap_entries_per_request",
+    "osd_max_pg_log_entries",
+    "osd_max_pgls",
+    "osd_max_scrubs",
+    "osd_max_write_op_reply_len",
+    "osd_max_write_size",
+    "osd_memory_target",
+    "osd_min_pg_log_entries",
+    "osd_op_history_duration",
+    "osd_op_history_size",
+    "osd_op_num_shards",
+    "osd_op_num_threads_per_shard",
+    "osd_op_queue",
+    "osd_pg_log_dups_tracked",
+    "osd_pg_log_trim_max",
+    "osd_pg_log_trim_min",
+    "osd_pg_stat_report_interval_max",
+    "osd_pool_default_size",
+    "osd_recovery_max_active",
+    "osd_recovery_op_priority",
+    "osd_scrub_auto_repair",
+    "osd_scrub_begin_hour",
+    "osd_scrub_end_hour",
+    "osd_target_pg_log_entries_per_osd",
+    "public_network",
 ];
 
 /// All options with their values.
@@ -129,7 +132,7 @@ pub struct Config {
 static NUMBERS: LazyLock<BTreeMap<&'static str, f64>> = LazyLock::new(|| {
     let table = options::names().iter().filter_map(|name| Some((*name, options::size::number(options::find(name)?.default)?)));
     let mut all: BTreeMap<_, _> = table.collect();
-    for (name, value) in OPTIONS {
+    for (name, value) in OWN {
         match options::size::number(value) {
             Some(number) => all.insert(name, number),
             None => all.remove(name),
@@ -139,7 +142,7 @@ static NUMBERS: LazyLock<BTreeMap<&'static str, f64>> = LazyLock::new(|| {
 });
 
 fn default_of(name: &str) -> Option<&'static str> {
-    let own = OPTIONS.binary_search_by(|(n, _)| (*n).cmp(name)).ok().map(|i| OPTIONS[i].1);
+    let own = OWN.binary_search_by(|(n, _)| (*n).cmp(name)).ok().map(|i| OWN[i].1);
     own.or_else(|| options::find(name).map(|o| o.default))
 }
 
@@ -216,16 +219,16 @@ impl Config {
     }
     /// What a manager is told: every option's default.
     pub fn encode_defaults(e: &mut Encoder) {
-        e.u32(OPTIONS.len() as u32);
-        for (name, value) in OPTIONS {
-            e.put(&(*name).to_string());
-            e.put(&(*value).to_string());
+        let names: BTreeSet<&str> = OWN.iter().map(|(name, _)| *name).chain(TOLD.iter().copied()).collect();
+        e.u32(names.len() as u32);
+        for name in names {
+            e.put(&name.to_string());
+            e.put(&default_of(name).unwrap_or_default().to_string());
         }
     }
     /// `config show`: each option with its value.
     pub fn show(&self) -> Value {
-        let names: std::collections::BTreeSet<&str> =
-            OPTIONS.iter().map(|(name, _)| *name).chain(options::names().iter().copied()).collect();
+        let names: BTreeSet<&str> = OWN.iter().map(|(name, _)| *name).chain(options::names().iter().copied()).collect();
         let all = names.into_iter().map(|name| (name.to_string(), json!(self.get(name).unwrap_or_default())));
         Value::Object(all.collect::<Map<_, _>>())
     }
@@ -281,8 +284,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_default_stands_once() {
+        let table = |name: &str| options::find(name).map(|o| o.default);
+        for (name, value) in OWN {
+            assert!(table(name) != Some(value) && !TOLD.contains(name), "{name}: the table has it");
+        }
+        for name in TOLD {
+            assert!(table(name).is_some(), "{name} is not in the table");
+        }
+    }
+    #[test]
     fn later_sources_win_and_nonsense_is_refused() {
-        assert!(OPTIONS.is_sorted_by_key(|o| o.0));
+        assert!(OWN.is_sorted_by_key(|o| o.0));
         let mut c = Config::default();
         assert_eq!(c.limits(), Limits::default());
         assert!(c.set("osd_max_object_size", "1M", Source::Override) && c.set("osd_max_object_size", "2M", Source::Mon));

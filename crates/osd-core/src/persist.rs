@@ -18,8 +18,10 @@ use types::{Bytes, CollId, Epoch, GHObject, HObject, OsdSuperblock, Transaction,
 
 /// No group has this place: whose commits are the OSD's own.
 pub(crate) const OWN_SLOT: u64 = 0xff_fffe;
+/// Nor this one: whose commits are those of a measurement (see `shard::bench`).
+pub(crate) const BENCH_SLOT: u32 = 0xff_ffff;
 // A group's slot is 24 bits of its tokens, and these are no group's.
-const _: () = assert!(OWN_SLOT < crate::shard::bench::SLOT as u64 && (crate::shard::bench::SLOT as u64) < 1 << 24);
+const _: () = assert!(OWN_SLOT < BENCH_SLOT as u64 && (BENCH_SLOT as u64) < 1 << 24);
 pub(crate) const SUPERBLOCK: &str = "osd_superblock";
 const CONFIRMED: &str = "confirmed_epoch";
 const BACK_TO: &str = "back_to";

@@ -8,6 +8,7 @@ use crate::op::Limits;
 use crate::perf::Perf;
 use crate::pg::log::WordHash;
 use crate::pg::recovery::host::{Pace, Slots};
+use crate::request::{ClientOp, error_reply};
 use crate::reserver::Reserver;
 use crate::session::Session;
 use base::breadcrumb::Breadcrumb;
@@ -19,7 +20,7 @@ use messages::RawMessage;
 use std::rc::Rc;
 use std::sync::Arc;
 use store::ObjectStore;
-use types::{Epoch, OsdId, SpgId, UTime, Uuid};
+use types::{EVersion, EntityName, Epoch, OsdId, ReqId, SpgId, UTime, Uuid};
 
 /// One shard's common things. Of what Control has it holds copies, as Control told them last.
 pub struct Shared {
@@ -219,6 +220,16 @@ impl Cx<'_> {
             return;
         }
         self.out.push(Effect::Send { conn, msg });
+    }
+    /// Answers a request with an error.
+    pub fn reply_error(&mut self, op: &ClientOp, errno: i32) {
+        let reply = error_reply(&op.msg, -errno, self.sh.map.epoch, EVersion::ZERO, 0, None);
+        self.send(op.conn, reply);
+    }
+    /// A name for a request of the OSD's own.
+    pub fn own_reqid(&mut self) -> ReqId {
+        self.sh.internal_tids += 1;
+        ReqId { name: EntityName::osd(self.sh.whoami.into()), tid: self.sh.internal_tids, inc: self.sh.map.epoch as i32 }
     }
     pub fn log(&mut self, level: Level, text: String) {
         self.out.push(Effect::Log { level, text });

@@ -39,7 +39,7 @@ fn look(pg: &Pg) -> String {
     let members: Vec<_> =
         pg.peering.peers().iter().map(|(who, peer)| (*who, peer.complete_on_disk, peer.member.info.last_update)).collect();
     let (p, waiting) = (&pg.peering, pg.unanswered().count());
-    format!("{:?} {:?} {:?} {} {:?} {members:?} {waiting}", p.state(), pg.info, pg.lease, pg.state_bits(), pg.log.head())
+    format!("{:?} {:?} {:?} {} {:?} {members:?} {waiting}", p.state(), pg.record.info(), pg.lease, pg.state_bits(), pg.record.log().head())
 }
 
 /// A group before a message of a former interval reaches it.

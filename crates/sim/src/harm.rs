@@ -144,8 +144,9 @@ impl Cluster {
         let pgid = types::PgId::new(id, pool.fold(pool.hash_key(format!("o{object}").as_bytes(), &[])));
         let primary = map.pg_to_up_acting(pgid, &mut maps::Placement::default()).acting_primary;
         let Some(osd) = self.osds.get(primary as usize).and_then(Option::as_ref) else { return false };
-        let well =
-            |pg: &osd_core::pg::Pg| pg.peering.is_clean() && pg.unfound().next().is_none() && pg.info.stats.stats.sum.num_scrub_errors == 0;
+        let well = |pg: &osd_core::pg::Pg| {
+            pg.peering.is_clean() && pg.unfound().next().is_none() && pg.record.info().stats.stats.sum.num_scrub_errors == 0
+        };
         osd.core().pgs().find(|pg| pg.pgid.pgid == pgid).is_some_and(well)
     }
     /// Objects that are not found, with their groups.
@@ -180,7 +181,9 @@ impl Cluster {
     /// Of each group, when it was last scrubbed deeply, and how many errors it has.
     fn scrubbed(&self) -> Vec<(SpgId, UTime, i64)> {
         let primaries = self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering.is_primary());
-        primaries.map(|pg| (pg.pgid, pg.info.history.last_deep_scrub_stamp, pg.info.stats.stats.sum.num_scrub_errors)).collect()
+        primaries
+            .map(|pg| (pg.pgid, pg.record.info().history.last_deep_scrub_stamp, pg.record.info().stats.stats.sum.num_scrub_errors))
+            .collect()
     }
     /// A cluster at rest whose devices rotted is repaired, group by group.
     pub(crate) fn repair_all(&mut self) -> Result<(), String> {

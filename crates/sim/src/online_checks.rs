@@ -91,8 +91,8 @@ impl Cluster {
                 let Some(pg) = osd.core().pgs().find(follows) else { continue };
                 let is_trimmed =
                     |(pool, hash, version)| pool == trim.pgid.pgid.pool && pg.pool.fold(hash) == trim.pgid.pgid.seed && version <= trim.to;
-                if trim.to > pg.info.last_complete || drive.ledger().any_pending(is_trimmed) {
-                    let (pgid, to, has) = (trim.pgid, trim.to, pg.info.last_complete);
+                if trim.to > pg.record.info().last_complete || drive.ledger().any_pending(is_trimmed) {
+                    let (pgid, to, has) = (trim.pgid, trim.to, pg.record.info().last_complete);
                     let why =
                         format!("trims: {pgid} is to be trimmed to {to}, and osd.{} is complete up to {has}, or not durably", osd.id());
                     self.broken.get_or_insert(why);

@@ -4,6 +4,7 @@
 //! whether it is a duplicate. What is admitted goes to its object's order (`run`).
 
 use super::Pg;
+use super::backoff::back_off;
 use crate::op::fetch::Wanted;
 use crate::op::{Limits, OpInfo};
 use crate::perf::C;
@@ -13,11 +14,11 @@ use crate::session::Session;
 use crate::shared::Cx;
 use cephx::caps::{ClassCall, OsdRequest};
 use classes::{METHOD_RD, METHOD_WR};
-use maps::pool_flags;
+use maps::{PgPool, pool_flags};
 use messages::MOSDOp;
 use types::errno::{E2BIG, EBLOCKLISTED, EINVAL, EIO, EMSGSIZE, ENAMETOOLONG, EPERM};
 use types::osd_op::{OpCode, osd_flag};
-use types::{CEPH_NOSNAP, CEPH_SNAPDIR, EVersion, PoolId, features};
+use types::{CEPH_NOSNAP, CEPH_SNAPDIR, PoolId, features};
 
 /// Why a request goes no further now.
 pub(super) enum Halt {
@@ -52,6 +53,55 @@ fn check_names(m: &MOSDOp, may_write: bool, bytes: u64, limits: &Limits) -> Resu
 /// Requests that wait for the group to serve. The client of one more is asked to keep its requests. Source: ours; as many as wait for a map.
 const WAITING_MAX: usize = 4096;
 
+/// Whether the client may read what its request wants of other objects. That is read on its behalf, by an OSD which may read everything.
+pub(super) fn may_fetch(op: &ClientOp, wanted: &Wanted, cx: &Cx<'_>) -> bool {
+    let Some(session) = cx.sh.sessions.get(&op.conn) else { return false };
+    let Some(cap) = session.peer.cap.as_ref().filter(|_| !planted(Bug::CopyUnasked)) else { return true };
+    let (map, sh) = (&cx.sh.map, &cx.sh);
+    // What is not there is nobody's: it is not found.
+    let allows = |pool: PoolId, namespace: &[u8], object: &[u8], read: bool, classes: &[ClassCall<'_>]| {
+        let (Some(name), Some(known)) = (map.pool_names.get(&pool), map.pools.get(&pool)) else { return true };
+        let applications = &known.application_metadata;
+        cap.allows(&OsdRequest { pool: name, namespace, applications, object, read, write: false, classes, addr: &session.peer.from })
+    };
+    match wanted {
+        Wanted::Copy(source) => {
+            let at = &source.locator;
+            let object = if at.key.is_empty() { &source.oid } else { &at.key };
+            allows(at.pool, at.nspace.as_slice(), object.as_slice(), true, &[])
+        }
+        Wanted::Calls(source) => {
+            let (class, method) = (source.class.as_slice(), source.method.as_slice());
+            let known = sh.classes.class(class).zip(sh.classes.method(class, method));
+            let (Some(pool), Some((class, method))) = (map.pool_by_name(&source.pool), known) else { return true };
+            let (read, write) = (method.flags & METHOD_RD != 0, method.flags & METHOD_WR != 0);
+            let listed = sh.limits.classes_by_default.has(class.name);
+            let call = ClassCall { class: class.name, method: method.name, read, write, listed };
+            source.objects.iter().all(|object| allows(pool, b"", object.as_slice(), false, &[call]))
+        }
+    }
+}
+
+/// Whether the client's capabilities cover a request.
+fn allows(pool: &PgPool, pool_name: &str, session: &Session, m: &MOSDOp, info: &OpInfo, limits: &Limits) -> bool {
+    let Some(cap) = &session.peer.cap else { return true };
+    let listed = |class| limits.classes_by_default.has(class);
+    let calls = info.called.iter().map(|c| (c, listed(c.class)));
+    let classes: Vec<ClassCall<'_>> =
+        calls.map(|(c, listed)| ClassCall { class: c.class, method: c.method, read: c.reads, write: c.writes, listed }).collect();
+    let key = if m.hobj.key.is_empty() { &m.hobj.oid } else { &m.hobj.key };
+    cap.allows(&OsdRequest {
+        pool: pool_name,
+        namespace: m.hobj.nspace.as_slice(),
+        applications: &pool.application_metadata,
+        object: key.as_slice(),
+        read: info.plain_read || info.pg_op,
+        write: info.plain_write,
+        classes: &classes,
+        addr: if planted(Bug::BelieveClaimedNetwork) { &session.peer.addr } else { &session.peer.from },
+    })
+}
+
 impl Pg {
     /// Takes one request as far as it goes now: answered, submitted, waiting, or dropped.
     pub fn client_op(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
@@ -68,10 +118,10 @@ impl Pg {
         match self.admit(&mut op, cx) {
             Ok(()) => cx.sh.recovery_slots.client_asks(cx.clock.mono),
             Err(Halt::Drop) => return,
-            Err(Halt::Reply(errno)) => return self.reply_error(&op, errno, cx),
+            Err(Halt::Reply(errno)) => return cx.reply_error(&op, errno),
         }
         let info = op.info.as_ref().expect("admission looks it up");
-        if info.may_mutate() && self.is_known(&op) {
+        if info.may_mutate() && self.record.is_known(&op.reqid) {
             // All members have the entry. What it wrote may be on one only: that is told when it is on all that must have it.
             let Some(op) = self.wait_for_recovery(op, cx) else { return };
             return self.repeated(op, cx);
@@ -88,12 +138,12 @@ impl Pg {
     fn is_stale(&self, op: &ClientOp, cx: &Cx<'_>) -> bool {
         let Some(session) = cx.sh.sessions.get(&op.conn) else { return true };
         let epoch = op.msg.map_epoch;
-        epoch < self.info.history.same_primary_since
+        epoch < self.record.info().history.same_primary_since
             || epoch < self.pool.last_force_op_resend
-            || (session.has(features::RESEND_ON_SPLIT) && epoch < self.info.history.last_epoch_split)
+            || (session.has(features::RESEND_ON_SPLIT) && epoch < self.record.info().history.last_epoch_split)
             || (op.msg.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0
                 && !self.peering.is_primary()
-                && epoch < self.info.history.same_interval_since)
+                && epoch < self.record.info().history.same_interval_since)
     }
 
     /// The group doesn't serve now: the client keeps the request, or it waits here.
@@ -101,7 +151,7 @@ impl Pg {
         let held = self.peering.is_stuck();
         // What such a client sent before it heard of it comes again with the rest, in order.
         let keeps = cx.sh.sessions.get(&op.conn).is_none_or(|session| session.holds_back(self.pgid));
-        if (held || keeps || self.waiting_active.len() >= WAITING_MAX) && self.back_off(op.conn, cx) {
+        if (held || keeps || self.waiting_active.len() >= WAITING_MAX) && back_off(self.pgid, &self.pool, op.conn, cx) {
             return self.waiting_active.retain(|waiting| waiting.conn != op.conn);
         }
         op.set_aside(match () {
@@ -142,7 +192,7 @@ impl Pg {
         if info.called.iter().any(|c| !limits.classes_loaded.has(c.class)) {
             return Err(Halt::Reply(EPERM));
         }
-        if !self.allows(session, m, info, limits) {
+        if !allows(&self.pool, &self.pool_name, session, m, info, limits) {
             return Err(Halt::Reply(EPERM));
         }
         if info.pg_op {
@@ -153,7 +203,7 @@ impl Pg {
             return Err(Halt::Reply(EBLOCKLISTED));
         }
         let bypass = m.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
-        if info.write_ordered() && !bypass && self.info.history.last_epoch_marked_full > m.map_epoch {
+        if info.write_ordered() && !bypass && self.record.info().history.last_epoch_marked_full > m.map_epoch {
             return Err(Halt::Drop);
         }
         if self.pool.has(pool_flags::EIO) {
@@ -162,63 +212,10 @@ impl Pg {
         Ok(())
     }
 
-    /// Whether the client's capabilities cover a request.
-    fn allows(&self, session: &Session, m: &MOSDOp, info: &OpInfo, limits: &Limits) -> bool {
-        let Some(cap) = &session.peer.cap else { return true };
-        let listed = |class| limits.classes_by_default.has(class);
-        let calls = info.called.iter().map(|c| (c, listed(c.class)));
-        let classes: Vec<ClassCall<'_>> =
-            calls.map(|(c, listed)| ClassCall { class: c.class, method: c.method, read: c.reads, write: c.writes, listed }).collect();
-        let key = if m.hobj.key.is_empty() { &m.hobj.oid } else { &m.hobj.key };
-        cap.allows(&OsdRequest {
-            pool: &self.pool_name,
-            namespace: m.hobj.nspace.as_slice(),
-            applications: &self.pool.application_metadata,
-            object: key.as_slice(),
-            read: info.plain_read || info.pg_op,
-            write: info.plain_write,
-            classes: &classes,
-            addr: if planted(Bug::BelieveClaimedNetwork) { &session.peer.addr } else { &session.peer.from },
-        })
-    }
-
-    /// Whether the client may read what its request wants of other objects. That is read on its behalf, by an OSD which may read everything.
-    pub(super) fn may_fetch(&self, op: &ClientOp, wanted: &Wanted, cx: &Cx<'_>) -> bool {
-        let Some(session) = cx.sh.sessions.get(&op.conn) else { return false };
-        let Some(cap) = session.peer.cap.as_ref().filter(|_| !planted(Bug::CopyUnasked)) else { return true };
-        let (map, sh) = (&cx.sh.map, &cx.sh);
-        // What is not there is nobody's: it is not found.
-        let allows = |pool: PoolId, namespace: &[u8], object: &[u8], read: bool, classes: &[ClassCall<'_>]| {
-            let (Some(name), Some(known)) = (map.pool_names.get(&pool), map.pools.get(&pool)) else { return true };
-            let applications = &known.application_metadata;
-            cap.allows(&OsdRequest { pool: name, namespace, applications, object, read, write: false, classes, addr: &session.peer.from })
-        };
-        match wanted {
-            Wanted::Copy(source) => {
-                let at = &source.locator;
-                let object = if at.key.is_empty() { &source.oid } else { &at.key };
-                allows(at.pool, at.nspace.as_slice(), object.as_slice(), true, &[])
-            }
-            Wanted::Calls(source) => {
-                let (class, method) = (source.class.as_slice(), source.method.as_slice());
-                let known = sh.classes.class(class).zip(sh.classes.method(class, method));
-                let (Some(pool), Some((class, method))) = (map.pool_by_name(&source.pool), known) else { return true };
-                let (read, write) = (method.flags & METHOD_RD != 0, method.flags & METHOD_WR != 0);
-                let listed = sh.limits.classes_by_default.has(class.name);
-                let call = ClassCall { class: class.name, method: method.name, read, write, listed };
-                source.objects.iter().all(|object| allows(pool, b"", object.as_slice(), false, &[call]))
-            }
-        }
-    }
-
-    /// True if the log has the request: it was executed before.
-    pub(super) fn is_known(&self, op: &ClientOp) -> bool {
-        self.log.find(&op.reqid).is_some() && !planted(Bug::ForgetDups)
-    }
     /// A request that the log has is answered with what came of it, as soon as that is durable.
     #[cold]
     fn repeated(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
-        let done = self.log.find(&op.reqid).expect("looked for by the caller");
+        let done = self.record.log().find(&op.reqid).expect("looked for by the caller");
         let (version, (user_version, returned)) = (done.version(), done.answer(&op.reqid));
         if op.unanswered.as_ref().is_some_and(|held| held.version == version) {
             return self.answer_requeued(op, cx);
@@ -232,8 +229,12 @@ impl Pg {
         }
     }
 
-    pub(super) fn reply_error(&self, op: &ClientOp, errno: i32, cx: &mut Cx<'_>) {
-        let reply = error_reply(&op.msg, -errno, cx.sh.map.epoch, EVersion::ZERO, 0, None);
-        cx.send(op.conn, reply);
+    /// Hands requests that wait here back to those clients that can keep them.
+    pub(super) fn back_off_waiting(&mut self, cx: &mut Cx<'_>) {
+        for op in std::mem::take(&mut self.waiting_active) {
+            if !back_off(self.pgid, &self.pool, op.conn, cx) {
+                self.waiting_active.push_back(op);
+            }
+        }
     }
 }

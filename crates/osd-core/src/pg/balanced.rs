@@ -28,16 +28,16 @@ impl Pg {
     /// A request comes to a member that follows. What is no balanced read came to the wrong OSD: its client hears of the map, and sends it again.
     pub(super) fn balanced_read(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) {
         let is_balanced = op.msg.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0;
-        if !is_balanced || !self.peering.mapping.acting.contains(&self.ourselves().osd) {
+        if !is_balanced || !self.peering.mapping.acting.contains(&self.peering.whoami().osd) {
             return;
         }
         match self.admit(&mut op, cx) {
             Ok(()) => {}
             Err(Halt::Drop) => return,
-            Err(Halt::Reply(errno)) => return self.reply_error(&op, errno, cx),
+            Err(Halt::Reply(errno)) => return cx.reply_error(&op, errno),
         }
         if !self.may_answer(&op, cx) {
-            return self.reply_error(&op, EAGAIN, cx);
+            return cx.reply_error(&op, EAGAIN);
         }
         let loaded = load_object(&*cx.sh.store, self.coll, &head_name(&op.msg.hobj));
         let Some(session) = cx.sh.sessions.get(&op.conn) else { return };
@@ -58,9 +58,9 @@ impl Pg {
                 cx.sh.damaged += 1;
                 cx.sh.report_soon = true;
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {}: {why}", self.pgid, op.msg.hobj) });
-                self.reply_error(&op, EAGAIN, cx);
+                cx.reply_error(&op, EAGAIN);
             }
-            Ok(_) | Err(_) => self.reply_error(&op, EAGAIN, cx),
+            Ok(_) | Err(_) => cx.reply_error(&op, EAGAIN),
         }
     }
 
@@ -70,14 +70,14 @@ impl Pg {
         let watches = |code| matches!(code, OpCode::WATCH | OpCode::NOTIFY | OpCode::NOTIFY_ACK | OpCode::LIST_WATCHERS);
         let is_read = info.may_read && !info.write_ordered() && !info.pg_op && !op.msg.ops.iter().any(|op| watches(op.op.code));
         let obj = &op.msg.hobj;
-        let history = &self.info.history;
+        let history = &self.record.info().history;
         // The primary has said that every member has begun, so what its log had then can't be undone.
         let has_begun = self.peering.state() == State::ReplicaActive && history.last_epoch_started >= history.same_interval_since;
-        let has = || self.missing.of_name(&head_name(obj)).next().is_none() || planted(Bug::ReplicaReadsMissing);
+        let has = || self.record.missing().of_name(&head_name(obj)).next().is_none() || planted(Bug::ReplicaReadsMissing);
         is_read
             && has_begun
             && self.lease.may_read(cx.clock.mono)
-            && !self.info.is_incomplete()
+            && !self.record.info().is_incomplete()
             && has()
             && (self.followed.is_settled(obj) || planted(Bug::ReplicaReadsInFlight))
     }

@@ -2,20 +2,19 @@
 //! behind such a message waits with it.
 
 use super::Pg;
+use super::at_store::Submitted;
 use super::logs::member::Member;
-use super::logs::merge::{self, Merged};
+use super::logs::merge::Merged;
 use super::logs::missing::Missing;
-use super::logs::{LogError, PeerLog, common_point, part};
+use super::logs::{LogError, PeerLog, part};
 use super::said::{Said, Stop};
-use super::submit::Submitted;
 use crate::event::{Effect, Level};
-use crate::peers;
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use messages::osd_peering::query_kind;
 use messages::{MOSDPGLog, PgQuery};
-use store::{InfoChange, LogDelta};
-use types::{EVersion, GHObject, HObject, PgInfo, PgLogEntry, PgShard, Transaction};
+use store::LogDelta;
+use types::{EVersion, GHObject, PgInfo, PgLogEntry, PgShard, Transaction};
 
 impl Pg {
     /// Another member says something.
@@ -53,22 +52,22 @@ impl Pg {
 
     /// A primary asks what we have.
     fn queried(&mut self, from: PgShard, query: &PgQuery, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        if self.is_old(query.epoch_sent) {
+        if self.peering.is_old(query.epoch_sent) {
             return Ok(());
         }
         let log = match query.kind {
             query_kind::INFO => {
-                peers::notify(self, from, query.epoch_sent, cx);
+                self.tell().notify(from, query.epoch_sent, cx);
                 return Ok(());
             }
             query_kind::LOG => {
                 let entries = cx.sh.store.pg_log(self.pgid, query.since, usize::MAX)?;
-                part::after(&self.log, &entries, query.since, cx.sh.log_bounds.dups as u64)
+                part::after(self.record.log(), &entries, query.since, cx.sh.log_bounds.dups as u64)
             }
-            query_kind::FULLLOG => part::whole(&self.log, &cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX)?),
+            query_kind::FULLLOG => part::whole(self.record.log(), &cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX)?),
             other => return Err(Stop::Bad(format!("a question of kind {other}"))),
         };
-        self.send_log(from, log, self.missing.to_wire(), None, query.epoch_sent, cx);
+        self.tell().log(from, log, query.epoch_sent, cx);
         Ok(())
     }
 
@@ -78,19 +77,19 @@ impl Pg {
         if !self.peering.is_primary() {
             return self.log_of_primary(from, sent, m, cx);
         }
-        if self.is_old(sent) {
+        if self.peering.is_old(sent) {
             return Ok(());
         }
         if self.peering.best() == Some(from) {
             self.merge_log(PeerLog::check(m.log.clone())?, &m.info, cx)?;
-            self.info.history.merge(&m.info.history);
+            self.record.history_mut().merge(&m.info.history);
             self.peering.merged(m.info.clone(), Missing::from(m.missing.clone()), cx.clock.mono);
         } else if self.peering.is_asked_for_log(from) {
             let missing = Missing::from(m.missing.clone());
-            let member = match Member::judge(&self.log, m.info.clone(), &PeerLog::check(m.log.clone())?, missing) {
+            let member = match Member::judge(self.record.log(), m.info.clone(), &PeerLog::check(m.log.clone())?, missing) {
                 // The part that was asked for begins behind the point where the logs part.
                 Err(LogError::Unanchored(_)) => {
-                    peers::query_log(self, from, None, cx);
+                    self.tell().query_log(from, None, cx);
                     return Ok(());
                 }
                 member => member?,
@@ -103,40 +102,29 @@ impl Pg {
 
     /// Our log becomes another member's, which counts.
     pub(super) fn merge_log(&mut self, theirs: PeerLog, info: &PgInfo, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        if theirs.head() != info.last_update {
-            return Err(LogError::Info { log: theirs.head(), info: info.last_update }.into());
-        }
-        let common = common_point(&self.log, &theirs)?;
+        let common = self.record.common_point(&theirs, info)?;
         let entries = cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX)?;
         let divergent = &entries[entries.partition_point(|e| e.version <= common)..];
-        let merged = merge::merge(&self.log, divergent, theirs, &self.info.last_backfill, &mut self.missing)?;
-        self.take_merged(&merged, entries, info, cx);
+        let merged = self.record.merge(theirs, divergent, info)?;
+        self.take_merged(&merged, entries, cx);
         Ok(())
     }
     /// Our log goes back to an older head, which is the primary's.
     pub(super) fn rewind_log(&mut self, info: &PgInfo, cx: &mut Cx<'_>) -> Result<(), Stop> {
         let divergent = cx.sh.store.pg_log(self.pgid, info.last_update, usize::MAX)?;
-        let merged = merge::rewind(&self.log, &divergent, info.last_update, &self.info.last_backfill, &mut self.missing)?;
-        self.take_merged(&merged, divergent, info, cx);
+        let merged = self.record.rewind(&divergent, info)?;
+        self.take_merged(&merged, divergent, cx);
         Ok(())
     }
     /// No log reaches back to what we have: the primary's newest part of it becomes ours, and all objects come by a backfill.
     pub(super) fn start_anew(&mut self, theirs: PeerLog, info: &PgInfo, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        if theirs.head() != info.last_update {
-            return Err(LogError::Info { log: theirs.head(), info: info.last_update }.into());
-        }
-        let merged = merge::replace(theirs, &mut self.missing);
-        self.info.last_backfill = HObject::min();
-        self.info.stats.stats = info.stats.stats.clone();
-        self.info.stats.stats_invalid = info.stats.stats_invalid;
-        self.info.last_user_version = info.last_user_version;
-        self.take_merged(&merged, Vec::new(), info, cx);
+        let merged = self.record.start_anew(theirs, info)?;
+        self.take_merged(&merged, Vec::new(), cx);
         Ok(())
     }
-    fn take_merged(&mut self, merged: &Merged, entries: Vec<PgLogEntry>, theirs: &PgInfo, cx: &mut Cx<'_>) {
-        self.log.take_merge(merged);
-        merged.apply_to_info(&self.log, &self.missing, theirs, &mut self.info);
-        self.note_mapping();
+    /// The store follows what the record has become. `entries` are those that it has.
+    fn take_merged(&mut self, merged: &Merged, entries: Vec<PgLogEntry>, cx: &mut Cx<'_>) {
+        self.peering.mapping.note_in(self.record.stats_mut());
         let mut txn = Transaction::new(self.coll);
         for obj in &merged.remove {
             // It need not be there.
@@ -144,18 +132,14 @@ impl Pg {
             txn.touch(&obj);
             txn.remove(&obj);
         }
-        let delta = match merged.is_whole() {
-            true => self.whole_record(merged.entries(entries)),
-            false => LogDelta { info: InfoChange::Full(Box::new(self.info.clone())), ..merged.delta(self.pgid) },
-        };
+        let delta = self.record.adopted(merged, self.peering.mapping.epoch, &self.peering.past, entries);
         let delta = match planted(Bug::ForgetMissingRecord) {
             true => LogDelta { missing: Vec::new(), ..delta },
             false => delta,
         };
-        if !self.to_store(txn, Some(delta), Submitted::Record, cx) {
+        if !self.at_store.takes(txn, Some(delta), Submitted::Record, cx) {
             let why = format!("{}: the store has no room for what peering found", self.pgid);
             cx.out.push(Effect::Stop { why: Some(why) });
         }
-        self.assert_invariants();
     }
 }

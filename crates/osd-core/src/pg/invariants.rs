@@ -1,7 +1,7 @@
-//! What is always true of a group: its log, its record, its missing objects, its store and what is in flight agree.
+//! What is always true of a group: its record, its store and what is in flight agree.
 //!
-//! [`Pg::assert_invariants`] is cheap and stays on in release builds: each thing that changes the log ends with it. [`Pg::assert_whole`] reads the
-//! group's part of the store, and is for tests and the cluster simulator. Changes nothing.
+//! [`Pg::assert_invariants`] is cheap and stays on in release builds: each thing that changes the log ends with it. That info, log and missing objects agree
+//! is [`super::record`]'s own. [`Pg::assert_whole`] reads the group's part of the store, and is for tests and the cluster simulator. Changes nothing.
 
 use super::Pg;
 use super::peering::State;
@@ -14,16 +14,8 @@ impl Pg {
     /// The part that costs a few comparisons.
     #[inline]
     pub(super) fn assert_invariants(&self) {
-        let (i, log) = (&self.info, &self.log);
-        assert!(log.head() == i.last_update, "{}: the log ends at {}, the record at {}", self.pgid, log.head(), i.last_update);
-        assert!(log.tail() == i.log_tail, "{}: the log begins at {}, the record at {}", self.pgid, log.tail(), i.log_tail);
-        assert!(i.log_tail <= i.last_update && i.last_complete <= i.last_update, "{}: a record in disorder", self.pgid);
-        if let (Some(oldest), Some(newest)) = (self.missing.oldest_need(), self.missing.newest_need()) {
-            let is_in = oldest > i.last_complete && newest <= i.last_update;
-            assert!(is_in, "{}: objects are missing at {oldest} to {newest}, complete up to {}", self.pgid, i.last_complete);
-        }
         if let Some(last) = self.inflight.last_version() {
-            assert!(last <= i.last_update, "{}: a write in flight at {last} is not in the log", self.pgid);
+            assert!(last <= self.record.info().last_update, "{}: a write in flight at {last} is not in the log", self.pgid);
             assert!(self.peering.is_primary(), "{}: another than the primary has writes in flight", self.pgid);
         }
     }
@@ -34,10 +26,11 @@ impl Pg {
     /// When something does not agree: a broken invariant of ours.
     pub fn assert_whole(&self, store: &dyn ObjectStore, rots: bool) {
         self.assert_invariants();
+        self.record.assert_agrees();
         let (pgid, peering) = (self.pgid, &self.peering);
         match peering.state() {
             State::Active | State::Activating | State::Peered => {
-                assert!(peering.is_primary() && peering.members().contains(&self.ourselves()), "{pgid}: serves and is no primary");
+                assert!(peering.is_primary() && peering.members().contains(&self.peering.whoami()), "{pgid}: serves and is no primary");
             }
             State::ReplicaActive => assert!(!peering.is_primary(), "{pgid}: follows itself"),
             _ => assert!(self.inflight.is_empty(), "{pgid}: writes are in flight while it peers"),
@@ -61,20 +54,23 @@ impl Pg {
         let pgid = self.pgid;
         // A new group's first record is on its way.
         let Some(record) = store.load_pg(pgid)? else { return Ok(()) };
-        let (theirs, ours) = (&record.info, &self.info);
-        if self.unsaved.is_some() || self.info_dirty {
+        let (theirs, ours) = (&record.info, self.record.info());
+        if !self.record.is_saved() {
             return Ok(());
         }
         assert_eq!((theirs.last_update, theirs.log_tail), (ours.last_update, ours.log_tail), "{pgid}: the store's record is another");
-        assert!(record.missing.iter().eq(self.missing.iter()), "{pgid}: the store's missing objects are others");
+        assert!(record.missing.iter().eq(self.record.missing().iter()), "{pgid}: the store's missing objects are others");
         let entries = store.pg_log(pgid, EVersion::ZERO, usize::MAX)?;
         assert!(
-            entries.iter().map(|e| e.version).eq(self.log.versions_after(EVersion::ZERO)),
+            entries.iter().map(|e| e.version).eq(self.record.log().versions_after(EVersion::ZERO)),
             "{pgid}: the store's log is another than the one at hand"
         );
         let mut seen: BTreeSet<&HObject> = BTreeSet::new();
         for e in entries.iter().rev().filter(|e| !e.is_error() && e.soid < ours.last_backfill) {
-            if !seen.insert(&e.soid) || self.missing.contains(&e.soid) || !matches!(e.op, LogOp::MODIFY | LogOp::CLONE | LogOp::DELETE) {
+            if !seen.insert(&e.soid)
+                || self.record.missing().contains(&e.soid)
+                || !matches!(e.op, LogOp::MODIFY | LogOp::CLONE | LogOp::DELETE)
+            {
                 continue;
             }
             let context = match load_object(store, self.coll, &e.soid) {

@@ -3,15 +3,14 @@
 //! The rules are [`super::lease`]'s; when they are looked at is said here. Requests that came while the lease had lapsed, or while former
 //! intervals might still be served, wait where those wait that came before the group was active.
 
-use super::Pg;
 use super::peering::State;
-use crate::peers;
+use super::{Pg, backoff};
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;
-use maps::{OptKey, OsdMap};
-use messages::{MOSDPGLease, MOSDPGLeaseAck, Message, PgLease, PgLeaseAck};
+use maps::{OptKey, OsdMap, PgPool};
+use messages::{MOSDPGLease, PgLease, PgLeaseAck};
 use std::time::Duration;
-use types::{Epoch, OsdId, PgInfo, PgShard, features};
+use types::{Epoch, OsdId, PgShard};
 
 /// True if the map shows that this life of an OSD, or one after it, was over: it serves nothing.
 fn is_dead(map: &OsdMap, osd: OsdId) -> bool {
@@ -20,18 +19,19 @@ fn is_dead(map: &OsdMap, osd: OsdId) -> bool {
     map.exists(osd) && !map.is_up(osd) && (is_over || planted(Bug::TakeDownForDead))
 }
 
+/// The pool's `read_lease_interval`, or the heartbeats' grace times `osd_pool_default_read_lease_ratio`.
+fn lease_interval(pool: &PgPool, cx: &Cx<'_>) -> Duration {
+    let config = &cx.sh.config;
+    let grace_s = config.num("osd_heartbeat_grace") * config.num("osd_pool_default_read_lease_ratio");
+    let interval_s = pool.opts.double(OptKey::READ_LEASE_INTERVAL).unwrap_or(grace_s);
+    Duration::from_secs_f64(interval_s.clamp(0.001, 86_400.0))
+}
+
 impl Pg {
-    /// The pool's `read_lease_interval`, or the heartbeats' grace times `osd_pool_default_read_lease_ratio`.
-    fn lease_interval(&self, cx: &Cx<'_>) -> Duration {
-        let config = &cx.sh.config;
-        let grace_s = config.num("osd_heartbeat_grace") * config.num("osd_pool_default_read_lease_ratio");
-        let interval_s = self.pool.opts.double(OptKey::READ_LEASE_INTERVAL).unwrap_or(grace_s);
-        Duration::from_secs_f64(interval_s.clamp(0.001, 86_400.0))
-    }
     /// The OSD starts with this group. Another member may serve still, by what an earlier life of ours granted or acknowledged.
     pub(crate) fn resume_lease(&mut self, cx: &Cx<'_>) {
         if (self.pool.size > 1 || self.peering.mapping.acting.len() > 1) && !planted(Bug::ForgetLeaseAtStart) {
-            self.lease.resumed(self.lease_interval(cx), cx.clock.mono);
+            self.lease.resumed(lease_interval(&self.pool, cx), cx.clock.mono);
         }
     }
     /// True if the group serves clients now.
@@ -45,16 +45,6 @@ impl Pg {
             cx.sh.lease_due = Some(cx.sh.lease_due.map_or(at, |due| due.min(at)));
         }
     }
-    /// The record for another member: how long former intervals may be served is as of now.
-    pub(crate) fn info_to_tell(&self, cx: &Cx<'_>) -> PgInfo {
-        let mut info = self.info.clone();
-        info.history.prior_readable_until_ub_ns = self.lease.remaining_ns(cx.clock.mono);
-        if planted(Bug::ForgetToTellLease) {
-            info.history.prior_readable_until_ub_ns = 0;
-        }
-        info
-    }
-
     /// The interval starts: what members are told with it. None if there are no others, or the group is to serve nothing.
     pub(super) fn grant_lease(&mut self, cx: &Cx<'_>) -> Option<PgLease> {
         self.settle_lease(cx);
@@ -62,7 +52,7 @@ impl Pg {
             return None;
         }
         let others = self.peering.others().map(|member| member.osd);
-        self.lease.grant(others, self.lease_interval(cx), cx.clock.mono)
+        self.lease.grant(others, lease_interval(&self.pool, cx), cx.clock.mono)
     }
     /// Looks whether former intervals are over because each of their members is dead or follows this one.
     fn settle_lease(&mut self, cx: &Cx<'_>) -> bool {
@@ -88,12 +78,8 @@ impl Pg {
     }
     /// Members hear of a lease that ends later, if there is one.
     pub(super) fn renew_lease(&mut self, cx: &mut Cx<'_>) -> Option<PgLease> {
-        let lease = self.lease.renew(self.lease_interval(cx), cx.clock.mono)?;
-        let epoch = cx.sh.map.epoch;
-        for member in self.peering.others() {
-            let msg = MOSDPGLease { epoch, pgid: self.pgid_at(member), lease };
-            peers::send(member.osd, msg.encode(features::SUPPORTED), cx);
-        }
+        let lease = self.lease.renew(lease_interval(&self.pool, cx), cx.clock.mono)?;
+        self.tell().lease(lease, cx);
         Some(lease)
     }
 
@@ -118,7 +104,7 @@ impl Pg {
     /// Requests that waited for the lease.
     pub(super) fn serve_waiting(&mut self, cx: &mut Cx<'_>) {
         if self.serves(cx) {
-            self.release_backoffs(cx);
+            backoff::release(self.pgid, cx);
         }
         for op in std::mem::take(&mut self.waiting_active) {
             self.client_op(op, cx);
@@ -127,13 +113,12 @@ impl Pg {
 
     /// The primary's lease, in a message of its own.
     pub(crate) fn lease_came(&mut self, from: PgShard, m: &MOSDPGLease, cx: &mut Cx<'_>) {
-        if !self.is_of_primary(from, m.epoch) || self.peering.state() != State::ReplicaActive {
+        if !self.peering.is_of_primary(from, m.epoch) || self.peering.state() != State::ReplicaActive {
             return;
         }
         self.take_lease(&m.lease, cx);
         if let Some(ack) = self.lease.acknowledgement() {
-            let (to, epoch) = (self.peering.primary(), cx.sh.map.epoch);
-            peers::send(to.osd, MOSDPGLeaseAck { epoch, pgid: self.pgid_at(to), ack }.encode(features::SUPPORTED), cx);
+            self.tell().lease_heard(ack, cx);
         }
     }
     /// The primary's lease, wherever it came from.
@@ -145,7 +130,7 @@ impl Pg {
     }
     /// A member has heard of the lease.
     pub(crate) fn lease_acknowledged(&mut self, from: OsdId, sent: Epoch, ack: PgLeaseAck, cx: &mut Cx<'_>) {
-        if !self.peering.is_primary() || self.is_old(sent) {
+        if !self.peering.is_primary() || self.peering.is_old(sent) {
             return;
         }
         let before = self.lease.bits();

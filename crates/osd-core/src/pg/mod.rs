@@ -18,6 +18,7 @@
 
 mod account;
 mod admit;
+mod at_store;
 pub mod backfill;
 mod backoff;
 mod balanced;
@@ -36,6 +37,7 @@ pub mod order;
 pub mod peering;
 mod primary;
 pub mod range;
+pub mod record;
 mod recover;
 pub mod recovery;
 mod replica;
@@ -48,8 +50,11 @@ pub(crate) mod scrub;
 pub mod snaps;
 pub mod split;
 pub mod stats;
+mod store_waiters;
 mod submit;
+mod tell;
 mod trim;
+mod trim_queue;
 pub(crate) mod unfound;
 pub mod upkeep;
 mod wait;
@@ -60,26 +65,28 @@ use crate::event::{ConnId, Effect};
 use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
 use crate::shared::Cx;
+pub(crate) use at_store::slot_of;
+use at_store::{AtStore, Submitted};
 use base::Stamp;
 use followed::Followed;
 use lease::Lease;
 use lend::Lender;
-use log::Log;
-use logs::missing::Missing;
 use maps::PgPool;
 use objects::Objects;
 use peering::{Mapping, PeerOut, Peering};
-use replicate::{Members, Replication};
+use record::Record;
+use replicate::Replication;
 use reserve::Reservation;
 use said::Acknowledgement;
 pub(crate) use said::{Said, Word};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use store::StoreError;
-use submit::{AtStore, Submitted};
-use trim::Trim;
-use types::{CollId, EVersion, Epoch, HObject, IntervalSet, PastIntervals, PgInfo, PgShard, SnapContext, SpgId};
-use wait::StoreWaiters;
+use store_waiters::StoreWaiters;
+use tell::Tell;
+use trim_queue::TrimQueue;
+use types::{CollId, EVersion, Epoch, HObject, PastIntervals, PgShard, SnapContext, SpgId};
+
 use watch::Watches;
 
 /// One placement group on this OSD.
@@ -91,13 +98,10 @@ pub struct Pg {
     pub pool: Rc<PgPool>,
     pub pool_name: Rc<str>,
     pool_snapc: SnapContext,
-    pub info: PgInfo,
+    pub record: Record,
     /// The newest map that the group has taken in. Behind the OSD's while a split or a merge waits for the group's store.
     pub(crate) epoch: Epoch,
-    pub log: Log,
-    /// Objects of which the log knows a newer version than the store has.
-    pub(crate) missing: Missing,
-    room: recover::Room,
+    room: recovery::room::Room,
     pub peering: Peering,
     /// Until when the group may serve.
     pub lease: Lease,
@@ -115,13 +119,8 @@ pub struct Pg {
     waiting_active: VecDeque<Box<ClientOp>>,
     store_waiters: StoreWaiters,
     watches: Watches,
-    trim: Trim,
-    info_dirty: bool,
-    /// The map that the record in the store names.
-    pub(crate) saved_epoch: Epoch,
-    /// A record that the store had no room for; the next tick tries again.
-    unsaved: Option<Submitted>,
-    scrubs: scrub::Room,
+    pub(crate) trim: TrimQueue,
+    pub(crate) scrubs: scrub::room::Room,
     /// Places for recovery and backfill, as the primary; and what we lend as another member.
     reservation: Reservation,
     lender: Lender,
@@ -136,14 +135,12 @@ impl Pg {
         pgid: SpgId,
         pool: Rc<PgPool>,
         pool_name: Rc<str>,
-        mut info: PgInfo,
+        record: Record,
         past: PastIntervals,
         mapping: Mapping,
         creating: bool,
         cx: &Cx<'_>,
     ) -> Self {
-        // Records of versions before had what a report names, see [`stats`].
-        info.stats.purged_snaps = IntervalSet::new();
         let pool_snapc = pool.snap_context();
         let epoch = mapping.epoch;
         let peering = Peering::new(pgid, cx.sh.whoami, mapping, past, creating, cx.clock.mono);
@@ -155,38 +152,29 @@ impl Pg {
             pool_name,
             pool_snapc,
             epoch,
-            log: Log::default(),
-            missing: Missing::default(),
-            room: recover::Room::new(&cx.sh.recovery_slots),
-            info,
+            room: recovery::room::Room::new(&cx.sh.recovery_slots),
+            record,
             peering,
             lease: Lease::default(),
             objects: Objects::new(cx.sh.config.int("osd_pg_object_context_cache_count").max(16) as usize),
             inflight: Replication::default(),
-            at_store: AtStore::new(slot),
+            at_store: AtStore::new(pgid, slot),
             to_acknowledge: VecDeque::new(),
             followed: Followed::default(),
             parked: VecDeque::new(),
             waiting_active: VecDeque::new(),
             store_waiters: StoreWaiters::default(),
             watches: Watches::new(&cx.sh.notify_budget),
-            trim: Trim::default(),
-            info_dirty: true,
-            saved_epoch: 0,
-            unsaved: None,
-            scrubs: scrub::Room::default(),
+            trim: TrimQueue::default(),
+            scrubs: scrub::room::Room::default(),
             reservation: Reservation::default(),
             lender: Lender::default(),
             forced: 0,
         };
-        pg.note_mapping();
+        pg.peering.mapping.note_in(pg.record.stats_mut());
         pg
     }
 
-    /// The version of the next entry: the map that the group has taken in, and one more than the last.
-    pub fn next_version(&self) -> EVersion {
-        EVersion::new(self.epoch, self.log.head().version + 1)
-    }
     /// Everything that the group gave to its own store is durable.
     pub(crate) fn is_settled(&self) -> bool {
         self.at_store.is_empty()
@@ -195,15 +183,10 @@ impl Pg {
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_settled() && self.inflight.is_empty()
     }
-    /// We, as a member of the group.
-    pub(super) fn ourselves(&self) -> PgShard {
-        self.peering.whoami()
+    /// The group as it speaks to other members.
+    pub(crate) fn tell(&self) -> Tell<'_> {
+        Tell { pgid: self.pgid, record: &self.record, peering: &self.peering, lease: &self.lease }
     }
-    /// Members that must commit a write before it is answered.
-    pub(super) fn members(&self) -> Members {
-        self.peering.members().clone()
-    }
-
     /// A new map: the pool as it is now and where the group lies now.
     pub fn advance(&mut self, pool: Rc<PgPool>, pool_name: Rc<str>, mapping: Mapping, before: &maps::OsdMap, cx: &mut Cx<'_>) {
         assert!(mapping.epoch > self.epoch, "a group takes in maps in order");
@@ -213,7 +196,7 @@ impl Pg {
         self.pool_snapc = pool.snap_context();
         let was_full = self.pool.has(maps::pool_flags::FULL);
         if pool.has(maps::pool_flags::FULL) && !was_full {
-            self.info.history.last_epoch_marked_full = mapping.epoch;
+            self.record.history_mut().last_epoch_marked_full = mapping.epoch;
         }
         (self.pool, self.pool_name) = (pool, pool_name);
         if !is_gap && !self.peering.is_new_interval(&mapping) {
@@ -222,11 +205,10 @@ impl Pg {
         }
         self.at_store.start_interval();
         self.lease.start_interval(&self.peering.mapping.acting, self.peering.is_primary(), cx.clock.mono);
-        self.peering.start_interval(&mut self.info, mapping, before, cx.clock.mono);
-        self.note_mapping();
-        self.info_dirty = true;
+        self.peering.start_interval(&mut self.record, mapping, before, cx.clock.mono);
+        self.peering.mapping.note_in(self.record.stats_mut());
+        self.record.forget_unsaved();
         cx.sh.report_soon = true;
-        self.unsaved = None;
         self.scrubs.end_interval();
         self.watches.clear();
         self.end_places(cx.sh);
@@ -236,7 +218,7 @@ impl Pg {
             held.for_each(|(conn, reply)| cx.send(conn, reply));
         }
         self.requeue();
-        self.release_backoffs(cx);
+        backoff::release(self.pgid, cx);
     }
 
     /// The interval is over. Requests that are not answered wait until the group is active again, in their order on each object: writes in
@@ -262,15 +244,6 @@ impl Pg {
         self.waiting_active = requests.into();
     }
 
-    fn note_mapping(&mut self) {
-        let (m, s) = (&self.peering.mapping, &mut self.info.stats);
-        if s.up != m.up || s.acting != m.acting || s.up_primary != m.up_primary || s.acting_primary != m.acting_primary {
-            s.up.clone_from(&m.up);
-            s.acting.clone_from(&m.acting);
-            (s.up_primary, s.acting_primary, s.mapping_epoch) = (m.up_primary, m.acting_primary, m.epoch);
-        }
-    }
-
     /// Peers as far as it goes; what others are to be told is returned.
     pub fn activate_map(&mut self, cx: &mut Cx<'_>) -> Vec<PeerOut> {
         if self.at_store.is_unsettled() {
@@ -280,7 +253,7 @@ impl Pg {
         let (mut out, mut entries) = (Vec::new(), None);
         let map = cx.sh.map.clone();
         loop {
-            self.peering.step(&mut self.info, entries.is_some(), &*map, cx.clock.mono, &mut out);
+            self.peering.step(&mut self.record, entries.is_some(), &*map, cx.clock.mono, &mut out);
             let Some(since) = self.peering.wants_log else { break };
             match cx.sh.store.pg_log(self.pgid, since, usize::MAX) {
                 Ok(found) => entries = Some(found),
@@ -292,7 +265,7 @@ impl Pg {
             }
         }
         if out.contains(&PeerOut::Activate) {
-            self.note_complete();
+            self.record.note_complete();
             let lease = self.grant_lease(cx);
             self.activate_members(&entries.unwrap_or_default(), lease, cx);
             self.save_info_as(Submitted::Activation(self.peering.last_peering_reset), cx);
@@ -301,12 +274,13 @@ impl Pg {
             self.queue_snap_trims(cx);
             self.lease_due(cx);
         }
-        if self.info_dirty {
+        if self.record.is_dirty() {
             self.save_info(cx);
         }
         if self.peering.is_stuck() {
             self.back_off_waiting(cx);
         }
+        self.record.assert_agrees();
         self.assert_invariants();
         out
     }
@@ -319,13 +293,13 @@ impl Pg {
             Submitted::Recovery => self.recovery_durable(cx),
             Submitted::Activation(since) => {
                 if since == self.peering.last_peering_reset && self.peering.is_primary() {
-                    self.member_activated(self.ourselves(), cx);
+                    self.member_activated(self.peering.whoami(), cx);
                 } else if since == self.peering.last_peering_reset {
-                    self.acknowledge_activation(cx);
+                    self.tell().activated(cx);
                 }
             }
             Submitted::ReplicaWrite => self.replica_committed(cx),
-            Submitted::Write(version) => self.arrived(self.ourselves(), version, cx),
+            Submitted::Write(version) => self.arrived(self.peering.whoami(), version, cx),
         }
         self.assert_invariants();
         was_unsettled && !self.at_store.is_unsettled()
@@ -345,9 +319,9 @@ impl Pg {
 
     fn on_active(&mut self, cx: &mut Cx<'_>) {
         cx.sh.report_soon = true;
-        self.info_dirty = true;
+        self.record.touch();
         self.save_info(cx);
-        self.share_info(cx);
+        self.tell().info_to_all(cx);
         self.check_recovered(cx);
         cx.sh.merge_soon |= self.peering.is_premerge();
         self.begin_recovery(cx);
@@ -358,20 +332,10 @@ impl Pg {
             let msg = messages::MOSDPGCreated { paxos: messages::Paxos::at(cx.sh.map.epoch.into()), pgid: self.pgid.pgid };
             cx.out.push(Effect::SendMon(messages::Message::encode(&msg, u64::MAX)));
         }
-        self.release_backoffs(cx);
+        backoff::release(self.pgid, cx);
         self.queue_snap_trims(cx);
         self.start_lease(cx);
         self.serve_waiting(cx);
-    }
-
-    /// After a start: the log and the missing objects as the store has them, and the map that the record names.
-    pub(crate) fn take_record(&mut self, log: Log, missing: Missing, saved_epoch: Epoch) {
-        (self.log, self.missing, self.saved_epoch, self.info_dirty) = (log, missing, saved_epoch, false);
-    }
-    /// What the record is complete up to: everything, unless objects are missing.
-    pub(super) fn note_complete(&mut self) {
-        self.info.last_complete =
-            if self.missing.is_empty() { self.info.last_update } else { logs::last_complete(&self.log, &self.missing) };
     }
 
     /// The map has merged the group into one that is not here: it serves no longer.
@@ -380,7 +344,7 @@ impl Pg {
         self.requeue();
         self.waiting_active.clear();
         self.watches.clear();
-        self.release_backoffs(cx);
+        backoff::release(self.pgid, cx);
     }
 
     /// A connection is gone: watches wait for their clients, requests of it are dropped.
@@ -392,10 +356,6 @@ impl Pg {
         self.inflight.reset(conn);
     }
 
-    /// Removed snapshots whose clones are still here.
-    pub fn trim_queue(&self) -> &IntervalSet {
-        self.trim.queue()
-    }
     pub fn has_watches(&self) -> bool {
         !self.watches.is_empty()
     }

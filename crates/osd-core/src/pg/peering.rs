@@ -13,20 +13,23 @@
 //! ```
 //!
 //! Holds the states and the rules by which they follow each other; all of it moves through [`Peering::enter`]. The rooms beside it: where a map
-//! puts the group in [`mapping`], which members are asked in [`prior`], which ones serve in [`choose`], how it becomes active in [`activate`], and
-//! which former members may have what no member has in [`former`].
+//! puts the group in [`mapping`], which members are asked in [`prior`], which ones serve in [`choose`], how it becomes active in [`activate`], what
+//! members lack in [`lacking`], and which former members may have what no member has in [`former`].
 //! Holds no message: what it wants sent comes out as [`PeerOut`]; the group sends it in `pg::primary` and `pg::replica`.
 
 mod activate;
 mod choose;
 mod former;
+mod lacking;
 mod mapping;
 mod prior;
 
 pub use former::Former;
+pub use lacking::{Copies, Lacking};
 pub use mapping::{Mapping, MergeRole, children, parent_seed};
 
 use super::logs::member::{Bring, Member};
+use super::record::Record;
 use super::replicate::Members;
 use crate::planted::{Bug, planted};
 use base::Stamp;
@@ -299,22 +302,30 @@ impl Peering {
         bits
     }
 
+    /// True if what was sent by this map belongs to a former interval, and means nothing any more.
+    pub fn is_old(&self, sent: Epoch) -> bool {
+        sent < self.last_peering_reset && !planted(Bug::AcceptOldInterval)
+    }
+    /// True for a message of the primary of this interval, sent in it, to another member.
+    pub fn is_of_primary(&self, from: PgShard, sent: Epoch) -> bool {
+        !self.is_old(sent) && from == self.primary() && !self.is_primary()
+    }
     /// True if `new` begins another interval.
     pub fn is_new_interval(&self, new: &Mapping) -> bool {
         self.mapping.begins_interval(self.pgid.pgid.seed, new)
     }
 
     /// Ends the interval that was and begins the one of `new`. `before` is the map that was in force.
-    pub fn start_interval(&mut self, info: &mut PgInfo, new: Mapping, before: &dyn OsdView, now: Stamp) {
+    pub fn start_interval(&mut self, record: &mut Record, new: Mapping, before: &dyn OsdView, now: Stamp) {
         let old = std::mem::replace(&mut self.mapping, new);
-        let new = &self.mapping;
-        let first = info.history.same_interval_since;
+        let (new, history) = (&self.mapping, record.history_mut());
+        let first = history.same_interval_since;
         let skipped = old.epoch + 1..=new.epoch.saturating_sub(1);
         let has_gap = old.epoch > 0 && !skipped.is_empty();
         let last = if has_gap { old.epoch } else { new.epoch.saturating_sub(1) };
         if first > 0 && last >= first && last > self.past.last {
             let is_written = (before.up_thru(old.acting_primary) >= first && before.up_from(old.acting_primary) <= first)
-                || (first..=last).contains(&info.history.last_epoch_clean);
+                || (first..=last).contains(&history.last_epoch_clean);
             self.past.add(false, &old.interval(first, last, old.might_have_served() && is_written));
         }
         // Maps that we missed are trimmed: the new interval may be older than the map in which we first see it, and its members may have written. Of what was
@@ -322,15 +333,15 @@ impl Peering {
         if has_gap && first > 0 && *skipped.end() > self.past.last {
             self.past.add(false, &new.interval(*skipped.start(), *skipped.end(), new.might_have_served()));
         }
-        info.history.same_interval_since = new.epoch;
+        history.same_interval_since = new.epoch;
         if splits(self.pgid.pgid.seed, old.pg_num, new.pg_num) {
-            info.history.last_epoch_split = new.epoch;
+            history.last_epoch_split = new.epoch;
         }
         if (old.up_primary, &old.up) != (new.up_primary, &new.up) {
-            info.history.same_up_since = new.epoch;
+            history.same_up_since = new.epoch;
         }
         if old.acting_primary != new.acting_primary {
-            info.history.same_primary_since = new.epoch;
+            history.same_primary_since = new.epoch;
         }
         self.last_peering_reset = new.epoch;
         self.enter(State::Reset, now);
@@ -366,9 +377,9 @@ impl Peering {
     }
 
     /// Goes as far as it can with what is known. `has_log`: what [`Peering::wants_log`] asked for is at hand.
-    pub fn step(&mut self, info: &mut PgInfo, has_log: bool, map: &dyn OsdView, now: Stamp, out: &mut Vec<PeerOut>) {
+    pub fn step(&mut self, record: &mut Record, has_log: bool, map: &dyn OsdView, now: Stamp, out: &mut Vec<PeerOut>) {
         loop {
-            let before = self.state;
+            let (before, info) = (self.state, record.info());
             match before {
                 State::Reset if self.is_primary() => self.enter(State::GetInfo, now),
                 State::Reset => {
@@ -395,7 +406,7 @@ impl Peering {
                 State::GetMissing | State::WaitUpThru => {
                     self.wants_log = if has_log { None } else { self.behind(info) };
                     if self.wants_log.is_none() {
-                        self.activate(info, now, out);
+                        self.activate(record, now, out);
                     }
                 }
                 _ => {}
@@ -417,8 +428,8 @@ impl Peering {
     }
 
     /// Another member says what it has of the group. What a member that is served writes said before it was chosen stays as it is.
-    pub fn heard(&mut self, from: PgShard, theirs: PgInfo, info: &mut PgInfo, now: Stamp) {
-        info.history.merge(&theirs.history);
+    pub fn heard(&mut self, from: PgShard, theirs: PgInfo, record: &mut Record, now: Stamp) {
+        record.history_mut().merge(&theirs.history);
         let is_before = matches!(self.state, State::Reset | State::GetInfo | State::GetLog | State::Down | State::Incomplete);
         let is_chosen = !is_before && self.members.contains(&from);
         if from == self.whoami || is_chosen {

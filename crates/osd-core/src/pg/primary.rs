@@ -1,45 +1,25 @@
-//! A primary and its members: their activation, the writes that they get, what they say to them, and what is told to them all.
+//! A primary and its members: their activation, what they say of writes, and when all of them are told how the group stands.
 //!
-//! Which members there are is [`super::peering`]'s to say; what a member does with it, [`super::replica`]'s. The lease by which the
-//! primary serves goes with the activations sent here.
+//! Which members there are is [`super::peering`]'s to say; what a member does with it, [`super::replica`]'s; what messages say, [`super::tell`]'s. The lease
+//! by which the primary serves goes with the activations.
 
 use super::Pg;
 use super::backfill::run::Backfill;
 use super::logs::member::Bring;
 use super::logs::part;
 use super::peering::State;
-use super::replicate::InFlight;
 use crate::event::Effect;
-use crate::peers;
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;
-use denc::{Bytes, Denc};
-use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGRemove, MOSDPGTemp, MOSDRepOp, MOSDRepOpReply, Message, Paxos, PgLease};
-use types::osd_op::osd_flag;
-use types::{EVersion, Epoch, HObject, ObjectStatSum, PgInfo, PgLog, PgLogEntry, PgMissing, PgShard, Pieces, SpgId, Transaction, features};
-
-/// A write as other members get it, encoded.
-pub(super) struct Payload {
-    txn: Pieces,
-    entries: Bytes,
-    /// For a target that does not have the object yet: nothing is to be done.
-    skipped: Option<Bytes>,
-}
+use messages::{MOSDPGTemp, Message, Paxos, PgLease};
+use store::StoreError;
+use types::{EVersion, Epoch, HObject, ObjectStatSum, PgInfo, PgLogEntry, PgShard, features};
 
 impl Pg {
-    /// True if what was sent by this map belongs to a former interval, and means nothing any more.
-    pub(super) fn is_old(&self, sent: Epoch) -> bool {
-        sent < self.peering.last_peering_reset && !planted(Bug::AcceptOldInterval)
-    }
-    /// The group as another member names it.
-    pub(super) fn pgid_at(&self, member: PgShard) -> SpgId {
-        SpgId { shard: member.shard, ..self.pgid }
-    }
-
     /// Starts the interval at each other member: those that have the log hear so, others get what they lack of it. `entries` are those of our log
     /// above what the last of them has.
     pub(super) fn activate_members(&mut self, entries: &[PgLogEntry], lease: Option<PgLease>, cx: &mut Cx<'_>) {
-        let ours = &self.info;
+        let ours = self.record.info();
         for member in self.peering.others().collect::<Vec<_>>() {
             let bring = self.peering.bring(member, ours);
             let peer = self.peering.peer_mut(member).expect("a member is chosen by its info");
@@ -48,27 +28,11 @@ impl Pg {
                 Bring::Log(since) => peer.member.send_log(entries.iter().filter(|e| e.version > since), ours),
                 Bring::Info => {}
                 Bring::Backfill => {
-                    peer.member.send_backfill(part::newest_tail(&self.log, cx.sh.log_bounds.min), ours);
+                    peer.member.send_backfill(part::newest_tail(self.record.log(), cx.sh.log_bounds.min), ours);
                     peer.complete_on_disk = EVersion::ZERO;
                 }
             }
-            self.send_start(member, bring, entries, lease, cx);
-        }
-    }
-    /// The word to start the interval, with what the member lacks.
-    fn send_start(&self, member: PgShard, bring: Bring, entries: &[PgLogEntry], lease: Option<PgLease>, cx: &mut Cx<'_>) {
-        let tracked = cx.sh.log_bounds.dups as u64;
-        match bring {
-            Bring::Log(since) => {
-                let log = part::after(&self.log, entries.iter().filter(|e| e.version > since), since, tracked);
-                self.send_log(member, log, PgMissing::default(), lease, self.peering.last_peering_reset, cx);
-            }
-            Bring::Info => self.send_info(member, lease, cx),
-            Bring::Backfill => {
-                let info = self.peering.peers()[&member].member.info.clone();
-                let log = part::newest(&self.log, entries, cx.sh.log_bounds.min, tracked);
-                self.send_log_as(member, info, log, lease, cx);
-            }
+            self.tell().start(member, bring, entries, lease, cx);
         }
     }
     /// Tells members that have not answered to start the interval once more, if the map is a newer one by now. A new member drops a log whose map is
@@ -78,57 +42,17 @@ impl Pg {
         if late.is_empty() {
             return;
         }
-        // What the store has to fetch is there at a later tick.
-        let Ok(entries) = cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX) else { return };
+        let entries = match cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX) {
+            Ok(entries) => entries,
+            // What the store has to fetch is there at a later tick.
+            Err(StoreError::Wait(_)) => return,
+            Err(error) => return cx.out.push(Effect::Stop { why: Some(format!("{}: its log: {error}", self.pgid)) }),
+        };
         let lease = self.renew_lease(cx);
         for (member, bring) in late {
-            self.send_start(member, bring, &entries, lease, cx);
+            self.tell().start(member, bring, &entries, lease, cx);
         }
         self.peering.told_again();
-    }
-    /// Sends a part of our log. `asked`: the epoch that it answers to.
-    pub(super) fn send_log(&self, to: PgShard, log: PgLog, missing: PgMissing, lease: Option<PgLease>, asked: Epoch, cx: &mut Cx<'_>) {
-        self.send_log_message(to, self.info_to_tell(cx), log, missing, lease, asked, cx);
-    }
-    /// Begins a backfill: the info is the target's from now on.
-    fn send_log_as(&self, to: PgShard, mut info: PgInfo, log: PgLog, lease: Option<PgLease>, cx: &mut Cx<'_>) {
-        info.history = self.info_to_tell(cx).history;
-        self.send_log_message(to, info, log, PgMissing::default(), lease, self.peering.last_peering_reset, cx);
-    }
-    #[allow(clippy::too_many_arguments)]
-    fn send_log_message(
-        &self,
-        to: PgShard,
-        info: PgInfo,
-        log: PgLog,
-        missing: PgMissing,
-        lease: Option<PgLease>,
-        asked: Epoch,
-        cx: &mut Cx<'_>,
-    ) {
-        let msg = MOSDPGLog {
-            epoch: cx.sh.map.epoch,
-            info,
-            log,
-            lease,
-            missing,
-            query_epoch: asked,
-            past_intervals: self.peering.past.clone(),
-            to: to.shard,
-            from: self.pgid.shard,
-            ..MOSDPGLog::default()
-        };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
-    }
-    fn send_info(&self, to: PgShard, lease: Option<PgLease>, cx: &mut Cx<'_>) {
-        let epoch = cx.sh.map.epoch;
-        let info = self.info_to_tell(cx);
-        let msg = MOSDPGInfo2 { pgid: self.pgid_at(to), epoch_sent: epoch, min_epoch: epoch, info, lease, ..MOSDPGInfo2::default() };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
-    }
-    /// Every member hears how the group stands.
-    pub(super) fn share_info(&self, cx: &mut Cx<'_>) {
-        self.peering.others().for_each(|member| self.send_info(member, None, cx));
     }
     /// A group of which no member lacks an object is recovered. It then forgets former intervals, so it is not while their members may still
     /// serve: the next primary has to know of them. Nor is it before what recovery brought is durable here: former members let go of theirs.
@@ -137,13 +61,16 @@ impl Pg {
         if waits_for_store || (self.peering.is_active() && self.lease.waits()) {
             return;
         }
-        if self.peering.is_recovered() || self.is_lacking() || !matches!(self.peering.state(), State::Active | State::Peered) {
+        if self.peering.is_recovered()
+            || self.peering.is_lacking(&self.record)
+            || !matches!(self.peering.state(), State::Active | State::Peered)
+        {
             return;
         }
         self.forced = 0;
-        self.peering.recovered(&mut self.info);
+        self.peering.recovered(&mut self.record);
         self.save_info(cx);
-        self.share_info(cx);
+        self.tell().info_to_all(cx);
         self.remove_strays(cx);
         cx.sh.report_soon = true;
         cx.sh.merge_soon |= self.peering.is_premerge();
@@ -164,43 +91,35 @@ impl Pg {
         }
         let map = cx.sh.map.clone();
         for stray in self.peering.take_strays(&*map) {
-            let msg = MOSDPGRemove { epoch: cx.sh.map.epoch, pgs: vec![self.pgid_at(stray)] };
-            peers::send(stray.osd, msg.encode(features::SUPPORTED), cx);
+            self.tell().remove(stray, cx);
         }
     }
 
     /// A member's activation is durable there; with the last, the group serves.
     pub(super) fn member_activated(&mut self, from: PgShard, cx: &mut Cx<'_>) {
-        if self.peering.activated(from, &mut self.info, cx.clock.mono) {
+        if self.peering.activated(from, &mut self.record, cx.clock.mono) {
             self.on_active(cx);
         }
     }
     /// A member says how it stands: the first word of each is that its activation is durable.
     pub(crate) fn member_info(&mut self, from: PgShard, sent: Epoch, cx: &mut Cx<'_>) {
-        if !self.is_old(sent) && self.peering.state() == State::Activating {
+        if !self.peering.is_old(sent) && self.peering.state() == State::Activating {
             self.member_activated(from, cx);
         }
     }
     /// A member of this interval or of another says what it has.
     pub(crate) fn notified(&mut self, from: PgShard, query_epoch: Epoch, theirs: PgInfo, cx: &mut Cx<'_>) {
-        if !self.peering.is_primary() || self.is_old(query_epoch) {
+        if !self.peering.is_primary() || self.peering.is_old(query_epoch) {
             return;
         }
         self.lease.heard(theirs.history.prior_readable_until_ub_ns, cx.clock.mono);
-        self.peering.heard(from, theirs, &mut self.info, cx.clock.mono);
+        self.peering.heard(from, theirs, &mut self.record, cx.clock.mono);
         self.ask_former(cx);
         self.remove_strays(cx);
     }
 
-    /// A write for the other members, if there are any.
-    pub(super) fn for_others(&self, txn: &Transaction, entries: &Vec<PgLogEntry>, cx: &Cx<'_>) -> Option<Payload> {
-        let features = cx.sh.osd_features;
-        self.peering.others().next()?;
-        let skipped = (!self.peering.targets().is_empty()).then(|| Transaction::new(self.coll).to_bytes(features));
-        Some(Payload { txn: txn.to_pieces(features), entries: entries.to_bytes(features), skipped })
-    }
     /// True if a target has this object, or will have it by what is on its way.
-    fn has_got_to(&self, target: PgShard, head: &HObject) -> bool {
+    pub(super) fn has_got_to(&self, target: PgShard, head: &HObject) -> bool {
         let backfill = self.room.recovery().and_then(|recovery| recovery.backfill());
         self.peering.judged_member(target).is_some_and(|known| Backfill::reaches(backfill, &known.info.last_backfill, head))
     }
@@ -218,47 +137,9 @@ impl Pg {
             by(sum);
         }
     }
-    /// Gives it to them. `everywhere`: what every member has on disk, ourselves too: replicas may serve reads of it.
-    pub(super) fn send_write(&self, payload: Payload, write: &InFlight, everywhere: EVersion, cx: &mut Cx<'_>) {
-        let msg = MOSDRepOp {
-            tid: self.inflight.next_number(),
-            map_epoch: cx.sh.map.epoch,
-            min_epoch: self.peering.last_peering_reset,
-            reqid: write.reqid,
-            pgid: self.pgid,
-            poid: write.obj.clone().unwrap_or_default(),
-            acks_wanted: (osd_flag::ACK | osd_flag::ONDISK) as u8,
-            version: write.version,
-            log: payload.entries,
-            pg_stats: self.info.stats.clone(),
-            pg_trim_to: self.log.tail(),
-            from: self.ourselves(),
-            min_last_complete_ondisk: everywhere,
-            transaction: payload.txn.bytes,
-            data_off: payload.txn.data_off,
-            ..MOSDRepOp::default()
-        };
-        // Members of a replicated group have the same shard, and get the same bytes.
-        let raw = msg.encode(features::SUPPORTED);
-        for member in self.peering.others().filter(|member| !self.peering.targets().contains(member)) {
-            peers::send(member.osd, raw.clone(), cx);
-        }
-        let Some(skipped) = payload.skipped else { return };
-        for target in self.peering.targets() {
-            let gets = write.obj.as_ref().is_none_or(|head| self.has_got_to(*target, head));
-            let (transaction, data_off) = if gets { (msg.transaction.clone(), msg.data_off) } else { (vec![skipped.clone()], 0) };
-            // Its counts are of what it has.
-            let pg_stats = self.peering.judged_member(*target).map_or_else(|| msg.pg_stats.clone(), |known| known.info.stats.clone());
-            let msg = MOSDRepOp { transaction, data_off, pg_stats, ..msg.clone() };
-            peers::send(target.osd, msg.encode(features::SUPPORTED), cx);
-        }
-    }
     /// A member has a write on disk.
-    pub(crate) fn write_acknowledged(&mut self, m: &MOSDRepOpReply, cx: &mut Cx<'_>) {
-        self.acknowledged(m.from, m.map_epoch, m.tid, m.last_complete_ondisk, cx);
-    }
     pub(crate) fn acknowledged(&mut self, from: PgShard, epoch: Epoch, number: u64, complete: EVersion, cx: &mut Cx<'_>) {
-        if !self.peering.is_primary() || self.is_old(epoch) {
+        if !self.peering.is_primary() || self.peering.is_old(epoch) {
             return;
         }
         self.peering.complete_on_disk(from, complete);

@@ -3,111 +3,25 @@
 //! Holds no rule of recovery: [`super::recovery`] has them all. What members lack is learned by peering.
 
 use super::Pg;
-use super::logs::last_complete;
+use super::at_store::Submitted;
 use super::logs::missing::Missing;
 use super::objects::head_name;
 use super::recovery::apply::leftovers;
-use super::recovery::host::{Change, Host, Limits, Part, Slots};
-use super::recovery::run::{Gates, Lacking, Recovery};
-use super::recovery::wire::{self, Envelope};
+use super::recovery::host::{Change, Host, Limits, Part};
+use super::recovery::room::Given;
+use super::recovery::run::{Gates, Recovery};
+use super::recovery::wire::Envelope;
 use super::reserving::is_too_full;
-use super::submit::Submitted;
-use crate::event::{ConnId, Effect, Level};
-use crate::peers;
+use crate::event::{Effect, Level};
 use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
 use crate::shared::Cx;
-use crate::work::{Status, Work};
 use base::Stamp;
-use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
-use store::{FastInfo, InfoChange, LogDelta, ObjectStore};
-use types::{CollId, EVersion, Epoch, HObject, ObjectCleanRegions, OsdId, PgInfo, PgMissingItem, PgShard, PgStat, Transaction, pg_state};
+use store::ObjectStore;
+use types::{CollId, EVersion, HObject, ObjectCleanRegions, OsdId, PgInfo, PgMissingItem, PgShard, PgStat, Transaction, pg_state};
 
 /// Leftovers removed at a time.
 const LEFTOVERS_PAGE: usize = 64;
-
-/// A change that recovery gave to our store.
-struct Given {
-    /// The object that we have with it, as it was lacked.
-    got: Option<(HObject, PgMissingItem)>,
-    /// What is sent when it is durable; nothing if its interval is over.
-    then: Option<(PgShard, Part)>,
-}
-
-/// What a group has for its recovery.
-pub(super) struct Room {
-    /// Away while it works.
-    recovery: Option<Box<Recovery>>,
-    /// Requests that wait for an object, by its head; each is one that the OSD's budget has let in.
-    waiting: BTreeMap<HObject, VecDeque<Box<ClientOp>>>,
-    /// What was given to our store and is not durable yet, in order.
-    given: VecDeque<Given>,
-    /// Objects that fewer members lack than before, to be told to their requests.
-    nearer: Vec<HObject>,
-    /// What an earlier life of the OSD left half built is gone.
-    is_swept: bool,
-    /// The epoch that the primary's last question to us as a backfill target named. The primary takes no answer with an older one, and ours may be older:
-    /// a primary that was made in the midst of an interval counts from when it was made.
-    asked_by: Epoch,
-}
-
-impl Room {
-    pub fn new(slots: &Rc<Slots>) -> Self {
-        Self {
-            recovery: Some(Box::new(Recovery::new(slots.clone()))),
-            waiting: BTreeMap::new(),
-            given: VecDeque::new(),
-            nearer: Vec::new(),
-            is_swept: false,
-            asked_by: 0,
-        }
-    }
-    pub fn recovery(&self) -> Option<&Recovery> {
-        self.recovery.as_deref()
-    }
-    /// True if all that recovery has given to our own store is durable.
-    pub fn is_durable(&self) -> bool {
-        self.given.is_empty()
-    }
-    /// True if an object of this name came by recovery and is not durable here. Another member may have the only copy that outlives a crash: a write
-    /// that reaches that one, and then is taken back because we died without it, would leave none.
-    pub fn is_young(&self, head: &HObject) -> bool {
-        self.given.iter().filter_map(|given| given.got.as_ref()).any(|(obj, _)| obj.head() == *head)
-    }
-    pub fn recovery_mut(&mut self) -> Option<&mut Recovery> {
-        self.recovery.as_deref_mut()
-    }
-    pub fn run(&mut self) -> &mut Recovery {
-        self.recovery.as_mut().expect("it is away only while it works")
-    }
-    pub fn work(&self) -> Work {
-        self.recovery.as_ref().map_or(Work::Idle, |recovery| recovery.work())
-    }
-    pub fn work_mut(&mut self) -> &mut Work {
-        self.run().work_mut()
-    }
-    pub fn unfound(&self) -> impl Iterator<Item = &HObject> {
-        self.recovery.iter().flat_map(|recovery| recovery.unfound())
-    }
-    pub fn has_unfound(&self) -> bool {
-        self.recovery.as_ref().is_some_and(|recovery| recovery.unfound().len() > 0)
-    }
-    /// Requests that wait.
-    pub fn requests(&self) -> impl Iterator<Item = &ClientOp> {
-        self.waiting.values().flatten().map(|op| &**op)
-    }
-    /// A connection is gone with its requests.
-    pub fn reset(&mut self, conn: ConnId) {
-        self.waiting.retain(|_, ops| {
-            ops.retain(|op| op.conn != conn);
-            !ops.is_empty()
-        });
-    }
-    pub fn end_requests(&mut self) -> impl Iterator<Item = Box<ClientOp>> {
-        std::mem::take(&mut self.waiting).into_values().flatten()
-    }
-}
 
 /// The group while its recovery works.
 struct InGroup<'a, 'b> {
@@ -132,7 +46,7 @@ impl Host for InGroup<'_, '_> {
         self.cx.clock.mono
     }
     fn missing(&self) -> &Missing {
-        &self.pg.missing
+        self.pg.record.missing()
     }
     fn members(&self) -> Vec<PgShard> {
         self.pg.peering.others().filter(|member| self.pg.peering.judged_member(*member).is_some()).collect()
@@ -147,14 +61,15 @@ impl Host for InGroup<'_, '_> {
         self.pg.peering.judged_member(member).map(|known| &known.missing)
     }
     fn send(&mut self, to: PgShard, part: Part) {
-        self.pg.send_part(to, part, self.cx);
+        self.pg.tell().part(to, part, self.pg.room.asked_by, self.cx);
     }
     fn change(&mut self, change: Change) -> bool {
         self.pg.recovery_change(change, self.cx)
     }
     fn gives_up_own(&mut self, obj: &HObject, need: EVersion) -> bool {
         let others: Vec<PgShard> = self.pg.peering.others().collect();
-        let gives_up = self.pg.may_be_had_elsewhere(obj, need, &others, self.cx) && self.pg.give_up_own(obj, need, self.cx);
+        let gives_up =
+            self.pg.peering.may_be_had_elsewhere(obj, need, &others, &*self.cx.sh.map) && self.pg.give_up_own(obj, need, self.cx);
         if gives_up {
             let text = format!("{} recovery: the copy of {obj} here is damaged: another one is looked for", self.pg.pgid);
             self.cx.out.push(Effect::ClusterLog { level: Level::Error, text });
@@ -177,7 +92,7 @@ impl Host for InGroup<'_, '_> {
         self.pg.peering.targets().iter().copied().collect()
     }
     fn info(&self) -> &PgInfo {
-        &self.pg.info
+        self.pg.record.info()
     }
     fn is_free(&self, head: &HObject) -> bool {
         self.pg.objects.is_free(head)
@@ -209,7 +124,7 @@ impl Pg {
     pub(super) fn recover<T>(&mut self, cx: &mut Cx<'_>, does: impl FnOnce(&mut Recovery, &mut dyn Host) -> T) -> T {
         let mut recovery = self.room.recovery.take().expect("recovery does one thing at a time");
         let result = does(&mut recovery, &mut InGroup { pg: self, cx });
-        self.info.stats.stats.sum += &recovery.take_recovered();
+        self.record.stats_mut().stats.sum += &recovery.take_recovered();
         cx.sh.turns.want(recovery.work());
         self.room.recovery = Some(recovery);
         let mut nearer = std::mem::take(&mut self.room.nearer);
@@ -221,29 +136,23 @@ impl Pg {
             cx.sh.report_soon = true;
         }
         self.ask_former(cx);
-        self.note_sleep(cx);
+        self.room.note_sleep(cx);
         self.reserve_on(cx);
         self.check_recovered(cx);
         result
-    }
-    /// Recovery may sleep between objects.
-    fn note_sleep(&self, cx: &mut Cx<'_>) {
-        if let Some(at) = self.room.recovery().and_then(Recovery::sleeps_until) {
-            cx.sh.lease_due = Some(cx.sh.lease_due.map_or(at, |due| due.min(at)));
-        }
     }
     /// Time passes.
     pub(crate) fn wake_recovery(&mut self, cx: &mut Cx<'_>) {
         if self.room.recovery().is_some_and(|recovery| recovery.sleeps_until().is_some()) {
             self.room.run().woken(cx.clock.mono);
-            self.note_sleep(cx);
+            self.room.note_sleep(cx);
             cx.sh.turns.want(self.work());
         }
     }
 
     /// The members are active, and what each of them lacks is known.
     pub(super) fn begin_recovery(&mut self, cx: &mut Cx<'_>) {
-        if self.is_lacking() && self.peering.pending_merge().is_none() {
+        if self.peering.is_lacking(&self.record) && self.peering.pending_merge().is_none() {
             self.room.run().set_gates(Gates { recovery: false, deletions: false, backfill: false });
             self.recover(cx, |recovery, host| recovery.begin(host));
         }
@@ -255,22 +164,20 @@ impl Pg {
     }
     /// As a target: we have everything up to here.
     fn keep_reached(&mut self, to: HObject, stats: PgStat, then: Option<(PgShard, Part)>, cx: &mut Cx<'_>) -> bool {
-        let before = (self.info.last_backfill.clone(), self.info.stats.clone());
-        (self.info.last_backfill, self.info.stats) = (to, stats);
-        self.note_mapping();
-        let delta = LogDelta { info: InfoChange::Full(Box::new(self.info.clone())), ..LogDelta::new(self.pgid) };
-        if self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Recovery, cx) {
+        let (at_store, txn) = (&mut self.at_store, Transaction::new(self.coll));
+        let mut stats = stats;
+        self.peering.mapping.note_in(&mut stats);
+        let is_taken = self.record.reach(to, stats, |delta| at_store.takes(txn, Some(delta), Submitted::Recovery, cx));
+        if is_taken {
             self.room.given.push_back(Given { got: None, then });
-            return true;
         }
-        (self.info.last_backfill, self.info.stats) = before;
-        false
+        is_taken
     }
     /// The interval is over: what was under way goes. Requests that waited are taken by [`Room::end_requests`].
     pub(super) fn end_recovery(&mut self, cx: &mut Cx<'_>) {
         let txn = self.recover(cx, |recovery, host| recovery.end_interval(host));
         self.room.given.iter_mut().for_each(|given| given.then = None);
-        if !txn.is_empty() && self.to_store(txn, None, Submitted::Recovery, cx) {
+        if !txn.is_empty() && self.at_store.takes(txn, None, Submitted::Recovery, cx) {
             self.room.given.push_back(Given { got: None, then: None });
         }
         self.lack_young(cx);
@@ -279,7 +186,7 @@ impl Pg {
     fn lack_young(&mut self, cx: &mut Cx<'_>) {
         let young: Vec<_> = self.room.given.iter().filter_map(|given| given.got.clone()).collect();
         for (obj, item) in young.into_iter().filter(|_| !planted(Bug::WriteOverYoung)) {
-            if !self.missing.contains(&obj) {
+            if !self.record.missing().contains(&obj) {
                 self.lack_own(&obj, &PgMissingItem { clean_regions: ObjectCleanRegions::fully_dirty(), ..item }, cx);
             }
         }
@@ -296,24 +203,14 @@ impl Pg {
         // Flags of the map say what may go on.
         self.gate(cx);
     }
-    pub(super) fn recovery_turn(&mut self, cx: &mut Cx<'_>) {
-        self.recover(cx, |recovery, host| recovery.turn(host));
-    }
-    pub(super) fn recovery_status(&self) -> Option<Status> {
-        let recovery = self.room.recovery.as_ref().filter(|recovery| !recovery.is_done() || recovery.backfill().is_some())?;
-        let progress = format!("{} objects under way, {} unfound", recovery.under_way(), recovery.unfound().len());
-        let what = if recovery.backfill().is_some() { "backfill" } else { "recovery" };
-        Some(Status { what, pgid: Some(self.pgid), work: recovery.work(), progress })
-    }
-
     /// State bits that follow from what members lack, beside `bits`.
     pub(super) fn recovery_bits(&self, mut bits: u64) -> u64 {
         const SERVING: u64 = pg_state::ACTIVE | pg_state::PEERED;
         if bits & SERVING == 0 {
             return bits;
         }
-        let lacking = self.lacking();
-        if lacking.copies > 0 || self.copies().degraded > 0 {
+        let lacking = self.peering.lacking(&self.record, self.room.unfound_len());
+        if lacking.copies > 0 || self.peering.copies(&self.record).degraded > 0 {
             bits |= pg_state::DEGRADED;
         }
         if lacking.copies > 0 {
@@ -332,39 +229,21 @@ impl Pg {
         let mut txn = Transaction::new(self.coll);
         names.iter().for_each(|name| txn.remove(name));
         if !txn.is_empty() {
-            self.to_store(txn, None, Submitted::Record, cx);
+            self.at_store.takes(txn, None, Submitted::Record, cx);
         }
     }
 
-    /// What each other member that writes go to lacks.
-    pub(super) fn missing_elsewhere(&self) -> impl Iterator<Item = &Missing> {
-        self.peering.others().filter_map(|member| self.peering.judged_member(member)).map(|known| &known.missing)
-    }
-    /// True if any member lacks something, or is being filled.
-    pub(super) fn is_lacking(&self) -> bool {
-        !self.peering.targets().is_empty() || !self.missing.is_empty() || self.missing_elsewhere().any(|missing| !missing.is_empty())
-    }
     /// True if what is to be done with this head's name has to wait for recovery.
     pub(super) fn lacks_name(&self, head: &HObject, writes: bool) -> bool {
         let has = |missing: &Missing| !missing.is_empty() && missing.of_name(head).next().is_some();
         let blocks = || self.room.recovery().and_then(Recovery::backfill).is_some_and(|backfill| backfill.blocks(head));
         let is_young = || self.room.is_young(head) && !planted(Bug::WriteOverYoung);
-        has(&self.missing) || (writes && (is_young() || self.missing_elsewhere().any(has) || blocks()))
+        has(self.record.missing()) || (writes && (is_young() || self.peering.missing_elsewhere().any(has) || blocks()))
     }
-    /// How it stands with copies that are not where they should be.
-    pub(super) fn lacking(&self) -> Lacking {
-        let on_primary = self.missing.len() as u64;
-        // What a target lacks for now because it is under way is not lacking: backfill has not come so far.
-        let counts = |member: &PgShard| !self.peering.targets().contains(member);
-        let others = self.peering.others().filter(counts).filter_map(|member| self.peering.judged_member(member));
-        let others: u64 = others.map(|known| known.missing.len() as u64).sum();
-        let unfound = self.room.recovery.as_ref().map_or(0, |recovery| recovery.unfound().len() as u64);
-        Lacking { on_primary, copies: on_primary + others, unfound }
-    }
-
     /// A request on an object that a member lacks waits, and what comes after it on the same object; the object goes first from now on.
     pub(super) fn wait_for_recovery(&mut self, mut op: Box<ClientOp>, cx: &mut Cx<'_>) -> Option<Box<ClientOp>> {
-        if (!self.is_lacking() && self.room.waiting.is_empty() && self.room.is_durable()) || planted(Bug::ServeMissing) {
+        if (!self.peering.is_lacking(&self.record) && self.room.waiting.is_empty() && self.room.is_durable()) || planted(Bug::ServeMissing)
+        {
             return Some(op);
         }
         let head = head_name(&op.msg.hobj).into_owned();
@@ -389,12 +268,12 @@ impl Pg {
 
     /// A message of another member about objects.
     pub(crate) fn recovery_came(&mut self, from: OsdId, envelope: Envelope, parts: Vec<Part>, cx: &mut Cx<'_>) {
-        if self.is_old(envelope.map_epoch) {
+        if self.peering.is_old(envelope.map_epoch) {
             return;
         }
         let from = PgShard::new(from, envelope.from.shard);
         for part in parts {
-            let follows = part.fills() && !self.is_of_primary(from, envelope.map_epoch);
+            let follows = part.fills() && !self.peering.is_of_primary(from, envelope.map_epoch);
             if follows || part.is_of_target() && !self.peering.targets().contains(&from) {
                 continue;
             }
@@ -412,11 +291,6 @@ impl Pg {
             }
         }
     }
-    fn send_part(&self, to: PgShard, part: Part, cx: &mut Cx<'_>) {
-        let min_epoch = if part.is_of_target() { self.room.asked_by } else { self.peering.last_peering_reset };
-        let envelope = Envelope { pgid: self.pgid_at(to), from: self.ourselves(), map_epoch: cx.sh.map.epoch, min_epoch };
-        peers::send(to.osd, wire::encode(envelope, part), cx);
-    }
 
     /// Gives a change of recovery to our store, with what it means for what we lack.
     fn recovery_change(&mut self, change: Change, cx: &mut Cx<'_>) -> bool {
@@ -424,32 +298,18 @@ impl Pg {
         if let Some(index) = index {
             txn.append(super::snaps::note(&[index]));
         }
-        let mut delta = LogDelta::new(self.pgid);
-        let before = (self.info.last_complete, got.as_ref().and_then(|(obj, _)| self.missing.get(obj).cloned()));
-        if let Some((obj, version)) = &got
-            && self.missing.got(obj, *version)
-        {
-            delta.missing.push((obj.clone(), None));
-            self.info.last_complete = last_complete(&self.log, &self.missing);
-            delta.info = InfoChange::Fast(FastInfo::of(&self.info));
-        }
-        if self.to_store(txn, Some(delta), Submitted::Recovery, cx) {
-            let got = got.and_then(|(obj, _)| Some((obj, before.1?)));
-            self.room.given.push_back(Given { got, then });
-            return true;
-        }
-        if let (last_complete, Some(item)) = before {
-            self.info.last_complete = last_complete;
-            let (obj, _) = got.expect("an item was looked for");
-            self.missing.insert(&obj, item);
-        }
-        false
+        let at_store = &mut self.at_store;
+        let takes = |delta| at_store.takes(txn, Some(delta), Submitted::Recovery, cx);
+        let Ok(item) = self.record.got(got.as_ref().map(|(obj, version)| (obj, *version)), takes) else { return false };
+        let got = got.and_then(|(obj, _)| Some((obj, item?)));
+        self.room.given.push_back(Given { got, then });
+        true
     }
     /// The oldest change of recovery that was not durable is.
     pub(super) fn recovery_durable(&mut self, cx: &mut Cx<'_>) {
         let Given { got, then } = self.room.given.pop_front().expect("each change has its place");
         if let Some((to, part)) = then {
-            self.send_part(to, part, cx);
+            self.tell().part(to, part, self.room.asked_by, cx);
         }
         let head = got.map(|(obj, _)| obj.head());
         if let Some(head) = head.filter(|head| self.room.waiting.contains_key(head) && !self.lacks_name(head, true)) {

@@ -4,34 +4,32 @@
 //! the transaction is the same for every member.
 
 use super::Pg;
+use super::at_store::Submitted;
 use super::followed::Followed;
 use super::logs::PeerLog;
 use super::peering::State;
 use super::recovery::apply::temp_name;
 use super::said::{Acknowledgement, Stop};
 use super::snaps;
-use super::submit::Submitted;
 use crate::event::Effect;
-use crate::peers;
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use denc::Denc;
-use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, Message, PgLease};
-use store::{FastInfo, InfoChange, LogDelta};
-use types::osd_op::osd_flag;
-use types::{Bytes, CollId, Epoch, GHObject, HObject, PgInfo, PgLogEntry, PgShard, ReqId, Transaction, features};
+use messages::{MOSDPGInfo2, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDRepOp, PgLease};
+use store::LogDelta;
+use types::{Bytes, CollId, Epoch, GHObject, HObject, PgInfo, PgLogEntry, PgShard, ReqId, SpgId, Transaction};
 
 /// A write's data in one piece.
 fn flat(pieces: &[Bytes]) -> Bytes {
     if let [one] = pieces { one.clone() } else { pieces.concat().into() }
 }
 
-impl Pg {
-    /// A message of the primary of this interval, sent in it.
-    pub(super) fn is_of_primary(&self, from: PgShard, sent: Epoch) -> bool {
-        !self.is_old(sent) && from == self.peering.primary() && !self.peering.is_primary()
-    }
+/// True for a temporary object beside one of this group.
+fn is_built_for(pgid: SpgId, temp: &HObject, obj: &HObject) -> bool {
+    obj.pool == pgid.pgid.pool && (temp.pool, temp.hash) == (temp_name(obj).hobj.pool, obj.hash) && !temp.oid.is_empty()
+}
 
+impl Pg {
     /// The primary says how the group stands. To a stray it is the word to serve: what that has beyond the primary's log does not count.
     pub(super) fn info_came(&mut self, from: PgShard, m: &MOSDPGInfo2, cx: &mut Cx<'_>) -> Result<(), Stop> {
         let sent = m.epoch_sent.min(m.min_epoch);
@@ -42,12 +40,12 @@ impl Pg {
             self.member_info(from, sent, cx);
             return Ok(());
         }
-        if !self.is_of_primary(from, sent) {
+        if !self.peering.is_of_primary(from, sent) {
             return Ok(());
         }
         match self.peering.state() {
             State::Stray => {
-                if self.info.last_update > m.info.last_update {
+                if self.record.info().last_update > m.info.last_update {
                     self.rewind_log(&m.info, cx)?;
                 }
                 self.follow(&m.info, m.lease.as_ref(), cx)?;
@@ -62,7 +60,7 @@ impl Pg {
     }
     /// The primary's log, or what we lack of it: the word to serve.
     pub(super) fn log_of_primary(&mut self, from: PgShard, sent: Epoch, m: &MOSDPGLog, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        if !self.is_of_primary(from, sent) || self.peering.state() != State::Stray {
+        if !self.peering.is_of_primary(from, sent) || self.peering.state() != State::Stray {
             return Ok(());
         }
         if m.info.last_backfill.is_min() {
@@ -74,51 +72,34 @@ impl Pg {
     }
     /// Follows the primary from now on, once that is durable.
     fn follow(&mut self, theirs: &PgInfo, lease: Option<&PgLease>, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        if self.info.last_update != theirs.last_update {
-            return Err(Stop::Bad(format!("its log ends at {}, ours at {}", theirs.last_update, self.info.last_update)));
+        if self.record.info().last_update != theirs.last_update {
+            return Err(Stop::Bad(format!("its log ends at {}, ours at {}", theirs.last_update, self.record.info().last_update)));
         }
         self.take_info(theirs, cx);
         self.lease.told(theirs.history.prior_readable_until_ub_ns, cx.clock.mono);
         if let Some(lease) = lease {
             self.take_lease(lease, cx);
         }
-        self.peering.activate_replica(&mut self.info, theirs.last_epoch_started, cx.clock.mono);
-        self.followed = Followed::since(self.info.last_update);
-        self.note_complete();
+        self.peering.activate_replica(&mut self.record, theirs.last_epoch_started, cx.clock.mono);
+        self.followed = Followed::since(self.record.info().last_update);
+        self.record.note_complete();
         self.save_info_as(Submitted::Activation(self.peering.last_peering_reset), cx);
         Ok(())
     }
     /// What the primary knows of the group that is the same for every member.
     fn take_info(&mut self, theirs: &PgInfo, cx: &mut Cx<'_>) {
-        self.peering.take_history(&theirs.history, &mut self.info);
-        if !self.info.is_incomplete() {
-            self.info.stats.stats = theirs.stats.stats.clone();
-            self.info.stats.stats_invalid = theirs.stats.stats_invalid;
-        }
-        self.info.last_user_version = self.info.last_user_version.max(theirs.last_user_version);
-        let mut purged = theirs.purged_snaps.clone();
-        purged.subtract(&self.info.purged_snaps);
+        self.peering.take_history(&theirs.history, &mut self.record);
+        self.record.take_counts(theirs);
+        let purged = self.record.take_purged(&theirs.purged_snaps);
         if !purged.is_empty() {
             // What the entries did not tell: the snapshots of clones that were removed.
             let forget = self.snap_range().forget(&*cx.sh.store, &purged);
-            self.to_store(forget, None, Submitted::Record, cx);
+            self.at_store.takes(forget, None, Submitted::Record, cx);
         }
-        self.info.purged_snaps = theirs.purged_snaps.clone();
     }
-    /// The activation is durable: the primary waits for that.
-    pub(super) fn acknowledge_activation(&mut self, cx: &mut Cx<'_>) {
-        let mut info = self.info_to_tell(cx);
-        info.history.last_epoch_started = info.last_epoch_started;
-        info.history.last_interval_started = info.history.same_interval_since;
-        let (to, epoch) = (self.peering.primary(), cx.sh.map.epoch);
-        let lease_ack = self.lease.acknowledgement();
-        let msg = MOSDPGInfo2 { pgid: self.pgid_at(to), epoch_sent: epoch, min_epoch: epoch, info, lease: None, lease_ack };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
-    }
-
     /// A write of the primary. An error is one of the message: it changes nothing.
     pub(super) fn write_came(&mut self, m: &MOSDRepOp, cx: &mut Cx<'_>) -> Result<(), String> {
-        if !self.is_of_primary(m.from, m.map_epoch) {
+        if !self.peering.is_of_primary(m.from, m.map_epoch) {
             return Ok(());
         }
         if self.peering.state() != State::ReplicaActive {
@@ -132,7 +113,7 @@ impl Pg {
         if !self.holds_all(&txn) || !entries.iter().all(|entry| self.holds(&entry.soid)) {
             return Err("a write of objects of another group".into());
         }
-        self.check_order(&entries)?;
+        self.record.check_order(&entries)?;
         if txn.colls().next().is_none() {
             txn.set_home(self.coll);
         }
@@ -141,7 +122,7 @@ impl Pg {
         if !index.is_empty() {
             txn.append(snaps::note(&index));
         }
-        if txn.is_empty() && self.is_built_for(&m.discard_temp_oid, &m.poid) {
+        if txn.is_empty() && is_built_for(self.pgid, &m.discard_temp_oid, &m.poid) {
             // What a copy was built as, here too, does not become the object. It need not be there.
             let temp = GHObject::plain(m.discard_temp_oid.clone());
             txn.touch(&temp);
@@ -149,52 +130,20 @@ impl Pg {
         }
         txn = self.room.run().after_removals(self.coll, &entries, txn);
         // A stock primary does not wait for a member that lacks the object if it recovers that beside its writes: more is missing, or it is deleted.
-        let lacks = self.missing.contains(&m.poid);
-        let mut missing = Vec::new();
-        for entry in &entries {
-            self.log.push(entry);
-            self.followed.wrote(entry);
-            self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
-            if lacks && !entry.is_error() && entry.soid <= self.info.last_backfill {
-                self.missing.next_event(entry);
-                missing.push((entry.soid.clone(), self.missing.get(&entry.soid).cloned()));
-            }
-        }
+        let lacks = self.record.missing().contains(&m.poid);
+        entries.iter().for_each(|entry| self.followed.wrote(entry));
         self.followed.settled(m.min_last_complete_ondisk);
-        self.info.last_update = self.log.head();
-        self.note_complete();
-        self.info.stats = m.pg_stats.clone();
-        let mut delta = LogDelta { entries, missing, ..LogDelta::new(self.pgid) };
-        if m.pg_trim_to > self.log.tail() && m.pg_trim_to <= self.info.last_complete {
-            delta.trim_to = Some(m.pg_trim_to);
-            (delta.dups, delta.trim_dups_to) = self.log.trim(m.pg_trim_to, cx.sh.log_bounds.dups);
-            self.info.log_tail = self.log.tail();
-        }
+        let delta = self.record.follow(entries, lacks, m.pg_stats.clone(), m.pg_trim_to, cx.sh.log_bounds.dups);
         self.keep_for_primary(txn, delta, (m.tid, m.reqid, false), cx);
         Ok(())
     }
-    /// True for a temporary object beside one of this group.
-    fn is_built_for(&self, temp: &HObject, obj: &HObject) -> bool {
-        obj.pool == self.pgid.pgid.pool && (temp.pool, temp.hash) == (temp_name(obj).hobj.pool, obj.hash) && !temp.oid.is_empty()
-    }
-    fn check_order(&self, entries: &[PgLogEntry]) -> Result<(), String> {
-        let mut last = self.log.head();
-        for entry in entries {
-            if entry.version <= last {
-                return Err(format!("an entry {} behind {last}", entry.version));
-            }
-            last = entry.version;
-        }
-        Ok(())
-    }
     /// What the primary did is done here, too, and acknowledged when it is durable.
-    fn keep_for_primary(&mut self, txn: Transaction, mut delta: LogDelta, (number, reqid, is_bare): (u64, ReqId, bool), cx: &mut Cx<'_>) {
-        delta.info = InfoChange::Fast(FastInfo::of(&self.info));
-        let (since, complete) = (self.peering.last_peering_reset, self.info.last_complete);
+    fn keep_for_primary(&mut self, txn: Transaction, delta: LogDelta, (number, reqid, is_bare): (u64, ReqId, bool), cx: &mut Cx<'_>) {
+        let (since, complete) = (self.peering.last_peering_reset, self.record.info().last_complete);
         if planted(Bug::ReplicaAckEarly) {
-            self.to_store(txn, Some(delta), Submitted::Record, cx);
-            self.acknowledge(&Acknowledgement { since, number, reqid, complete, is_bare }, cx);
-        } else if self.to_store(txn, Some(delta), Submitted::ReplicaWrite, cx) {
+            self.at_store.takes(txn, Some(delta), Submitted::Record, cx);
+            self.tell().durable(&Acknowledgement { since, number, reqid, complete, is_bare }, cx);
+        } else if self.at_store.takes(txn, Some(delta), Submitted::ReplicaWrite, cx) {
             self.to_acknowledge.push_back(Acknowledgement { since, number, reqid, complete, is_bare });
         } else {
             let why = format!("{}: the store has no room for a write that the primary has done", self.pgid);
@@ -205,7 +154,7 @@ impl Pg {
     /// Entries of the primary's log alone: errors that clients were answered, and objects that were given up. We lack what they change, until the
     /// primary recovers it.
     pub(super) fn entries_came(&mut self, from: PgShard, m: &MOSDPGUpdateLogMissing, cx: &mut Cx<'_>) -> Result<(), String> {
-        if !self.is_of_primary(from, m.map_epoch) {
+        if !self.peering.is_of_primary(from, m.map_epoch) {
             return Ok(());
         }
         if self.peering.state() != State::ReplicaActive {
@@ -214,19 +163,9 @@ impl Pg {
         if !m.entries.iter().all(|entry| self.holds(&entry.soid)) {
             return Err("entries of objects of another group".into());
         }
-        self.check_order(&m.entries)?;
-        let mut delta = LogDelta { entries: m.entries.clone(), ..LogDelta::new(self.pgid) };
-        for entry in &m.entries {
-            self.log.push(entry);
-            self.followed.wrote(entry);
-            if !entry.is_error() && entry.soid <= self.info.last_backfill {
-                self.missing.next_event(entry);
-                delta.missing.push((entry.soid.clone(), self.missing.get(&entry.soid).cloned()));
-                self.info.stats.stats_invalid = true;
-            }
-        }
-        self.info.last_update = self.log.head();
-        self.note_complete();
+        self.record.check_order(&m.entries)?;
+        m.entries.iter().for_each(|entry| self.followed.wrote(entry));
+        let delta = self.record.follow_entries(m.entries.clone());
         self.keep_for_primary(Transaction::new(self.coll), delta, (m.rep_tid, ReqId::default(), true), cx);
         Ok(())
     }
@@ -235,33 +174,7 @@ impl Pg {
         let done = self.to_acknowledge.pop_front().expect("each write of a primary is acknowledged once");
         // Another interval: its primary asked anew what we have.
         if done.since == self.peering.last_peering_reset {
-            self.acknowledge(&done, cx);
+            self.tell().durable(&done, cx);
         }
-    }
-    fn acknowledge(&self, done: &Acknowledgement, cx: &mut Cx<'_>) {
-        let to = self.peering.primary();
-        if done.is_bare {
-            let msg = MOSDPGUpdateLogMissingReply {
-                map_epoch: cx.sh.map.epoch,
-                pgid: self.pgid_at(to),
-                from: self.pgid.shard,
-                rep_tid: done.number,
-                min_epoch: done.since,
-                last_complete_ondisk: done.complete,
-            };
-            return peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
-        }
-        let msg = MOSDRepOpReply {
-            tid: done.number,
-            map_epoch: cx.sh.map.epoch,
-            min_epoch: done.since,
-            reqid: done.reqid,
-            pgid: self.pgid_at(to),
-            ack_type: osd_flag::ONDISK as u8,
-            last_complete_ondisk: done.complete,
-            from: self.ourselves(),
-            ..MOSDRepOpReply::default()
-        };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
 }

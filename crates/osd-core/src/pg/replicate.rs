@@ -58,6 +58,10 @@ impl InFlight {
             bytes_out: 0,
         }
     }
+    /// A change of our own, made at this time.
+    pub fn own(log: &[PgLogEntry], waiting: Members, reqid: ReqId, received: Stamp) -> Self {
+        Self { received, reqid, ..Self::of(log, waiting) }
+    }
 }
 
 /// The answer and effects of a write whose interval ended before it was answered. It travels with the requeued request, and holds only while the

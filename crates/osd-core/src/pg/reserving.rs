@@ -4,11 +4,10 @@
 
 use super::Pg;
 use super::lend::{Do as Lend, Lender};
-use super::peering::State as Peered;
+use super::peering::{Peering, State as Peered};
 use super::recovery::run::Gates;
 use super::reserve::{Do, Kind, State, Urgency, priority};
 use super::said::Word;
-use crate::peers;
 use crate::planted::{Bug, planted};
 use crate::reserver::News;
 use crate::shared::{Cx, Shared};
@@ -16,9 +15,14 @@ use base::Stamp;
 use maps::{OptKey, map_flags, osd_state};
 use messages::force_recovery::{BACKFILL, CANCEL, RECOVERY};
 use messages::osd_peering::{backfill_reserve, recovery_reserve};
-use messages::{MBackfillReserve, MRecoveryReserve, Message};
 use std::time::Duration;
-use types::{Epoch, PgShard, features, pg_state};
+use types::{Epoch, PgShard, pg_state};
+
+/// True if a member that writes go to is full, or we are.
+fn has_full_member(peering: &Peering, cx: &mut Cx<'_>) -> bool {
+    let map = &cx.sh.map;
+    peering.members().iter().any(|member| map.state(member.osd) & osd_state::FULL != 0) || cx.sh.is_full(0)
+}
 
 impl Pg {
     /// What the group needs places for.
@@ -28,14 +32,14 @@ impl Pg {
         let recovery = self.room.recovery().filter(|_| serves && peering.is_primary())?;
         match () {
             // What was queued and is not lacking any more, since clients waited for it, needs no place.
-            _ if recovery.has_log_work() && self.is_lacking() => Some(Kind::Recovery),
+            _ if recovery.has_log_work() && self.peering.is_lacking(&self.record) => Some(Kind::Recovery),
             // What no member has is not filled in.
             _ if recovery.unfound().len() > 0 || peering.targets().is_empty() => None,
             _ => Some(Kind::Backfill),
         }
     }
     fn urgency(&self, kind: Kind) -> Urgency {
-        let counts = self.copies();
+        let counts = self.peering.copies(&self.record);
         let forced = if kind == Kind::Recovery { pg_state::FORCED_RECOVERY } else { pg_state::FORCED_BACKFILL };
         let m = &self.peering.mapping;
         let serving = if kind == Kind::Recovery { counts.whole.len() } else { m.acting.len() };
@@ -62,7 +66,7 @@ impl Pg {
                         Kind::Recovery => self.peering.others().collect(),
                         Kind::Backfill => self.peering.targets().iter().copied().collect(),
                     };
-                    if kind == Kind::Recovery && self.has_full_member(cx) {
+                    if kind == Kind::Recovery && has_full_member(&self.peering, cx) {
                         self.reservation.want_later(kind, priority, members, retry_at("osd_recovery_retry_interval", cx), &mut out);
                     } else {
                         self.reservation.want(kind, priority, members, &mut out);
@@ -72,10 +76,6 @@ impl Pg {
         }
         self.do_reserve(out, cx);
         self.gate(cx);
-    }
-    fn has_full_member(&self, cx: &mut Cx<'_>) -> bool {
-        let map = cx.sh.map.clone();
-        self.peering.members().iter().any(|member| map.state(member.osd) & osd_state::FULL != 0) || cx.sh.is_full(0)
     }
     /// Recovery that was let begin stops where a member has got full: at the primary until none is, at another member until the primary has noticed.
     /// What clients wait for, and deletions, go on with the room that is left behind the ratio.
@@ -90,7 +90,7 @@ impl Pg {
             return;
         }
         let goes_on = self.reservation.kind() == Some(Kind::Recovery) && !matches!(self.reservation.state(), State::Refused(..));
-        if goes_on && self.has_full_member(cx) {
+        if goes_on && has_full_member(&self.peering, cx) {
             let mut out = Vec::new();
             self.reservation.refuse(Kind::Recovery, retry_at("osd_recovery_retry_interval", cx), &mut out);
             cx.sh.report_soon = true;
@@ -102,7 +102,8 @@ impl Pg {
     pub(super) fn gate(&mut self, cx: &mut Cx<'_>) {
         let (map, held) = (cx.sh.map.clone(), |kind| self.reservation.holds(kind));
         let goes = !map.has_flag(map_flags::NORECOVER);
-        let moves = !map.has_flag(map_flags::NOBACKFILL) && (!map.has_flag(map_flags::NOREBALANCE) || self.copies().degraded > 0);
+        let moves = !map.has_flag(map_flags::NOBACKFILL)
+            && (!map.has_flag(map_flags::NOREBALANCE) || self.peering.copies(&self.record).degraded > 0);
         let too_full = matches!(self.reservation.state(), State::Refused(Kind::Recovery, _));
         let recovery = goes && held(Kind::Recovery);
         let gates = Gates { recovery, deletions: recovery || goes && too_full, backfill: goes && moves && held(Kind::Backfill) };
@@ -120,24 +121,12 @@ impl Pg {
             match one {
                 Do::AskOurs(priority) => cx.sh.local_places.ask(self.pgid, priority),
                 Do::GiveOursBack => cx.sh.local_places.cancel(self.pgid),
-                Do::Ask(member, Kind::Recovery, priority) => self.say_recovery(member, recovery_reserve::REQUEST, priority, cx),
-                Do::Ask(member, Kind::Backfill, priority) => self.say_backfill(member, backfill_reserve::REQUEST, priority, cx),
-                Do::GiveBack(member, Kind::Recovery) => self.say_recovery(member, recovery_reserve::RELEASE, 0, cx),
-                Do::GiveBack(member, Kind::Backfill) => self.say_backfill(member, backfill_reserve::RELEASE, 0, cx),
+                Do::Ask(member, Kind::Recovery, priority) => self.tell().recovery_place(member, recovery_reserve::REQUEST, priority, cx),
+                Do::Ask(member, Kind::Backfill, priority) => self.tell().backfill_place(member, backfill_reserve::REQUEST, priority, cx),
+                Do::GiveBack(member, Kind::Recovery) => self.tell().recovery_place(member, recovery_reserve::RELEASE, 0, cx),
+                Do::GiveBack(member, Kind::Backfill) => self.tell().backfill_place(member, backfill_reserve::RELEASE, 0, cx),
             }
         }
-    }
-    fn say_recovery(&self, to: PgShard, kind: u32, priority: u32, cx: &mut Cx<'_>) {
-        let msg = MRecoveryReserve { pgid: self.pgid_at(to), query_epoch: cx.sh.map.epoch, kind, priority };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
-    }
-    fn say_backfill(&self, to: PgShard, kind: u32, priority: u32, cx: &mut Cx<'_>) {
-        let bytes = |info: &types::PgInfo| info.stats.stats.sum.num_bytes;
-        let theirs = self.peering.peers().get(&to).map_or(0, |peer| bytes(&peer.member.info));
-        let (primary_num_bytes, shard_num_bytes) = (bytes(&self.info), theirs);
-        let (pgid, query_epoch) = (self.pgid_at(to), cx.sh.map.epoch);
-        let msg = MBackfillReserve { pgid, query_epoch, kind, priority, primary_num_bytes, shard_num_bytes };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
     fn do_lend(&mut self, out: Vec<Lend>, cx: &mut Cx<'_>) {
         let primary = self.peering.primary();
@@ -145,12 +134,12 @@ impl Pg {
             match one {
                 Lend::AskOurs(priority) => cx.sh.remote_places.ask(self.pgid, priority),
                 Lend::GiveOursBack => cx.sh.remote_places.cancel(self.pgid),
-                Lend::Grant(Kind::Recovery) => self.say_recovery(primary, recovery_reserve::GRANT, 0, cx),
-                Lend::Grant(Kind::Backfill) => self.say_backfill(primary, backfill_reserve::GRANT, 0, cx),
-                Lend::Revoke(Kind::Recovery) => self.say_recovery(primary, recovery_reserve::REVOKE, 0, cx),
-                Lend::Revoke(Kind::Backfill) => self.say_backfill(primary, backfill_reserve::REVOKE, 0, cx),
-                Lend::Refuse => self.say_backfill(primary, backfill_reserve::REJECT_TOOFULL, 0, cx),
-                Lend::RevokeTooFull => self.say_backfill(primary, backfill_reserve::REVOKE_TOOFULL, 0, cx),
+                Lend::Grant(Kind::Recovery) => self.tell().recovery_place(primary, recovery_reserve::GRANT, 0, cx),
+                Lend::Grant(Kind::Backfill) => self.tell().backfill_place(primary, backfill_reserve::GRANT, 0, cx),
+                Lend::Revoke(Kind::Recovery) => self.tell().recovery_place(primary, recovery_reserve::REVOKE, 0, cx),
+                Lend::Revoke(Kind::Backfill) => self.tell().backfill_place(primary, backfill_reserve::REVOKE, 0, cx),
+                Lend::Refuse => self.tell().backfill_place(primary, backfill_reserve::REJECT_TOOFULL, 0, cx),
+                Lend::RevokeTooFull => self.tell().backfill_place(primary, backfill_reserve::REVOKE_TOOFULL, 0, cx),
             }
         }
     }
@@ -170,14 +159,14 @@ impl Pg {
             Word::RevokeTooFull if self.peering.is_primary() => {
                 self.reservation.revoked(from, Some(retry_at("osd_backfill_retry_interval", cx)), &mut out);
             }
-            Word::Request { kind, priority, bytes } if self.is_of_primary(from, sent) => {
+            Word::Request { kind, priority, bytes } if self.peering.is_of_primary(from, sent) => {
                 let is_refused = match kind {
                     Kind::Backfill => is_rejected_by_chance(cx.sh) || is_too_full(cx.sh, bytes),
                     Kind::Recovery => cx.sh.is_full(0),
                 };
                 return self.lend(|lender, out| lender.asked(kind, priority, is_refused, out), cx);
             }
-            Word::Release if self.is_of_primary(from, sent) => return self.lend(Lender::release, cx),
+            Word::Release if self.peering.is_of_primary(from, sent) => return self.lend(Lender::release, cx),
             _ => return,
         }
         cx.sh.report_soon = true;
@@ -219,7 +208,7 @@ impl Pg {
         }
         let mut out = Vec::new();
         match self.reservation.state() {
-            State::Refused(Kind::Recovery, at) if at <= cx.clock.mono && self.has_full_member(cx) => {
+            State::Refused(Kind::Recovery, at) if at <= cx.clock.mono && has_full_member(&self.peering, cx) => {
                 self.reservation.refuse(Kind::Recovery, retry_at("osd_recovery_retry_interval", cx), &mut out);
             }
             _ => self.reservation.pass(cx.clock.mono, &mut out),
@@ -262,7 +251,7 @@ impl Pg {
 
     /// State bits that the places say.
     pub(super) fn reserve_bits(&self) -> u64 {
-        let unfound = self.lacking().unfound > 0;
+        let unfound = self.peering.lacking(&self.record, self.room.unfound_len()).unfound > 0;
         let bits = match self.reservation.state() {
             State::None if unfound && self.room.recovery().is_some_and(|recovery| recovery.backfill().is_some()) => {
                 pg_state::BACKFILL_UNFOUND

@@ -4,10 +4,11 @@
 
 use super::Pg;
 use super::account;
+use super::admit::may_fetch;
 use super::objects::head_name;
 use super::order::{Entry, Hold, Turn};
 use super::scrub::results::Results;
-use super::wait::StoreWaiter;
+use super::store_waiters::StoreWaiter;
 use super::watch::WatchKey;
 use crate::event::{Effect, Level};
 use crate::fetch::Fetch;
@@ -47,7 +48,7 @@ impl Pg {
     pub(super) fn wake(&mut self, head: &HObject, cx: &mut Cx<'_>) {
         while let Some((op, turn)) = self.objects.next(head) {
             // A resend may have been answered while this one waited.
-            if op.may_mutate() && self.is_known(&op) { self.client_op(op, cx) } else { self.run(op, turn, cx) }
+            if op.may_mutate() && self.record.is_known(&op.reqid) { self.client_op(op, cx) } else { self.run(op, turn, cx) }
         }
     }
 
@@ -138,7 +139,7 @@ impl Pg {
         } else if op.msg.snapc.snaps.is_empty() {
             &op.msg.snapc
         } else {
-            let gone = |s: &u64| self.trim.queue().contains_point(*s) || self.info.purged_snaps.contains_point(*s);
+            let gone = |s: &u64| self.trim.queue().contains_point(*s) || self.record.info().purged_snaps.contains_point(*s);
             let snaps = op.msg.snapc.snaps.iter().copied().filter(|s| !gone(s)).collect();
             removed_client_snaps = SnapContext { seq: op.msg.snapc.seq, snaps };
             &removed_client_snaps
@@ -171,9 +172,9 @@ impl Pg {
             reqid,
             mtime: UTime::ZERO,
             now: UTime::from_wall_ns(clock.wall_ns),
-            at_version: self.next_version(),
-            last_update: self.info.last_update,
-            last_user_version: self.info.last_user_version,
+            at_version: self.record.next_version(self.epoch),
+            last_update: self.record.info().last_update,
+            last_user_version: self.record.info().last_user_version,
             snapc: &NO_SNAPS,
             snap_removed: &|_| false,
             peer_addr,
@@ -198,7 +199,7 @@ impl Pg {
                 note_wait(&mut op, ticket, cx);
                 self.store_waiters.push(ticket, StoreWaiter::Request(op));
             }
-            PlanStop::Reply(errno) => self.reply_error(&op, errno, cx),
+            PlanStop::Reply(errno) => cx.reply_error(&op, errno),
             PlanStop::Fetch(wanted) => self.fetch(op, turn, *wanted, cx),
             PlanStop::Ended(why) => cx.out.push(Effect::Stop { why: Some(why) }),
             PlanStop::Store(why) => {
@@ -206,7 +207,7 @@ impl Pg {
                 cx.sh.report_soon = true;
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {}: {why}", self.pgid, op.msg.hobj) });
                 if let Some(op) = self.met_damage(op, cx) {
-                    self.reply_error(&op, EIO, cx);
+                    cx.reply_error(&op, EIO);
                 }
             }
         }
@@ -214,8 +215,8 @@ impl Pg {
 
     /// A request that needs other objects holds its own until they are read.
     fn fetch(&mut self, mut op: Box<ClientOp>, turn: Turn, wanted: Wanted, cx: &mut Cx<'_>) {
-        if !self.may_fetch(&op, &wanted, cx) {
-            return self.reply_error(&op, EPERM, cx);
+        if !may_fetch(&op, &wanted, cx) {
+            return cx.reply_error(&op, EPERM);
         }
         op.fetches.get_or_insert_default();
         if turn == Turn::Past {
@@ -244,7 +245,7 @@ impl Pg {
             }
             Err(errno) => {
                 let op = self.objects.fetch_failed(obj).expect("it holds the object");
-                self.reply_error(&op, errno, cx);
+                cx.reply_error(&op, errno);
             }
         }
         self.wake(obj, cx);
@@ -252,7 +253,7 @@ impl Pg {
 
     /// A listing: reads the group's objects as they are now.
     pub(super) fn run_pg_op(&mut self, op: Box<ClientOp>, cx: &mut Cx<'_>) {
-        let found = |arg: &_| Results::page(self.scrubs.results(), arg, self.info.history.same_interval_since);
+        let found = |arg: &_| Results::page(self.scrubs.results(), arg, self.record.info().history.same_interval_since);
         match op::plan_pg(&*cx.sh.store, self.coll, self.pgid, &self.pool, &cx.sh.limits, &op.msg, &found) {
             Ok(mut plan) => {
                 let reply = plan_reply(&op.msg, &mut plan, cx.sh.map.epoch, true);

@@ -4,16 +4,15 @@
 //! both. Nothing of the group may be on its way to the store meanwhile: see `catch_up`. What the store is told is one transaction with the records of all
 //! groups that take part ([`Reshape`]): a power cut leaves all of it or nothing, never objects in one group and their log in another.
 
-use super::Pg;
-use super::logs::missing::Missing;
+use super::at_store::Submitted;
 use super::peering::Mapping;
 use super::range::split_bits;
-use super::submit::Submitted;
+use super::{Pg, backoff};
 use crate::event::Effect;
 use crate::shared::Cx;
 use maps::PgPool;
-use store::{InfoChange, LogDelta};
-use types::{CollId, EVersion, HObject, ObjectStatSum, PgId, PgInfo, PgLogEntry, SpgId, Transaction};
+use store::LogDelta;
+use types::{CollId, EVersion, ObjectStatSum, PgId, PgLogEntry, SpgId, Transaction};
 
 /// Objects counted at once when a group is split: more would keep clients waiting.
 pub(crate) const COUNT_MAX: usize = 20_000;
@@ -33,12 +32,6 @@ impl Reshape {
     pub fn spread(&mut self, pg: &Pg) {
         self.txn.collection_set_bits(pg.coll, split_bits(pg.pgid.pgid.seed, pg.pool.pg_num));
     }
-}
-
-/// Half of what a group has: as much as is known of a part that was not counted.
-fn half(all: &ObjectStatSum) -> ObjectStatSum {
-    let (num_objects, num_bytes) = (all.num_objects / 2, all.num_bytes / 2);
-    ObjectStatSum { num_objects, num_bytes, num_object_clones: all.num_object_clones / 2, ..ObjectStatSum::default() }
 }
 
 /// True if both groups of a merge, at these versions, have all that there was when they were found ready, as the map says. An OSD that was away has less.
@@ -76,125 +69,53 @@ impl Pg {
         txn.split_collection(self.coll, bits, child.pgid.seed, CollId::Pg(child));
         reshape.spread(self);
 
-        let mut info = PgInfo::new(child);
-        info.history = self.info.history;
-        info.history.epoch_created = mapping.epoch;
-        if mapping.acting_primary != self.peering.mapping.acting_primary {
-            info.history.same_primary_since = mapping.epoch;
-        }
-        info.purged_snaps = self.info.purged_snaps.clone();
-        info.last_user_version = self.info.last_user_version;
-        info.last_epoch_started = self.info.last_epoch_started;
-        info.last_interval_started = self.info.last_interval_started;
-        info.last_backfill = self.info.last_backfill.clone();
-        info.stats.parent_split_bits = bits;
-        // What is counted is what the store has; what is missing is no part of it.
-        let is_guess = sum.is_none() || !self.missing.is_empty() || self.info.is_incomplete();
-        info.stats.stats.sum = sum.unwrap_or_else(|| half(&self.info.stats.stats.sum));
-        info.stats.stats_invalid = is_guess;
-        self.info.stats.stats.sum -= &info.stats.stats.sum;
-        self.info.stats.stats_invalid |= is_guess;
-        let (past, pool, name) = (self.peering.past.clone(), self.pool.clone(), self.pool_name.clone());
-        let mut pg = Pg::new(slot, child, pool, name, info, past, mapping, false, cx);
-        pg.lease = self.lease.for_child();
-
-        let goes = |hash: u32| self.pool.fold(hash) == child.pgid.seed;
-        pg.log = self.log.split_off(goes);
-        for (info, log) in [(&mut pg.info, &pg.log), (&mut self.info, &self.log)] {
-            info.last_update = log.head();
-            info.log_tail = log.tail();
-        }
+        let pool = self.pool.clone();
+        let goes = |hash: u32| pool.fold(hash) == child.pgid.seed;
+        let mut record = self.record.split_off(child, bits, sum, goes);
         let (theirs, ours): (Vec<_>, Vec<_>) = std::mem::take(entries).into_iter().partition(|e| goes(e.soid.hash));
         *entries = ours;
-        pg.missing = self.missing.split_off(goes);
-        if self.info.is_incomplete() {
-            // A backfill begins anew in both: what is missing is so of objects before its end.
-            for pg in [&mut pg, &mut *self] {
-                pg.info.last_backfill = HObject::min();
-                pg.missing = Missing::default();
-            }
+        let (epoch, history) = (mapping.epoch, record.history_mut());
+        history.epoch_created = epoch;
+        if mapping.acting_primary != self.peering.mapping.acting_primary {
+            history.same_primary_since = epoch;
         }
-        for pg in [&mut pg, &mut *self] {
-            pg.note_complete();
-        }
-        reshape.records.push(pg.whole_record(theirs));
-        pg.saved_epoch = pg.peering.mapping.epoch;
+        let (past, name) = (self.peering.past.clone(), self.pool_name.clone());
+        let mut pg = Pg::new(slot, child, pool, name, record, past, mapping, false, cx);
+        pg.lease = self.lease.for_child();
+        reshape.records.push(pg.record.whole(epoch, &pg.peering.past, theirs));
+        pg.record.saved(epoch, true);
         pg
     }
 
     /// Gives a split or a merge to the store, with this group's record: the parent's, or that of the group that took others in. `entries` are its
     /// log's.
     pub(crate) fn reshaped(&mut self, reshape: Reshape, entries: Vec<PgLogEntry>, cx: &mut Cx<'_>) {
-        let delta = LogDelta { with: reshape.records, ..self.whole_record(entries) };
-        if !self.to_store(reshape.txn, Some(delta), Submitted::Record, cx) {
+        let delta = LogDelta { with: reshape.records, ..self.record.whole(self.peering.mapping.epoch, &self.peering.past, entries) };
+        if !self.at_store.takes(reshape.txn, Some(delta), Submitted::Record, cx) {
             let why = format!("{}: no room in the store for the records of a split or a merge", self.pgid);
             cx.out.push(Effect::Stop { why: Some(why) });
         }
-        self.saved_epoch = self.peering.mapping.epoch;
-        self.info_dirty = true;
-        self.assert_invariants();
+        self.record.saved(self.peering.mapping.epoch, true);
     }
 
     /// There are fewer groups, and of those that go to this one none is here: its record stays as it is.
     pub(crate) fn takes_more(&mut self, reshape: Reshape, cx: &mut Cx<'_>) {
-        if !self.to_store(reshape.txn, None, Submitted::Record, cx) {
+        if !self.at_store.takes(reshape.txn, None, Submitted::Record, cx) {
             let why = format!("{}: no room in the store for what a merge changes", self.pgid);
             cx.out.push(Effect::Stop { why: Some(why) });
         }
     }
 
-    /// All that the store is to remember of the group, in place of what it does. `entries` are those of the log.
-    pub(super) fn whole_record(&self, entries: Vec<PgLogEntry>) -> LogDelta {
-        LogDelta {
-            reset: true,
-            epoch: Some(self.peering.mapping.epoch),
-            info: InfoChange::Full(Box::new(self.info.clone())),
-            past_intervals: Some(self.peering.past.clone()),
-            entries,
-            trim_to: Some(self.log.tail()),
-            dups: self.log.all_dups(),
-            missing: self.missing.to_record(),
-            ..LogDelta::new(self.pgid)
-        }
-    }
-
     /// Takes in the objects of another group, which is over then. This one has taken in the map already. If either lacks what it had when they were found
     /// ready, this OSD lacks objects without knowing which: all of them are looked at by a backfill.
-    pub(crate) fn merge(&mut self, mut source: Pg, reshape: &mut Reshape, cx: &mut Cx<'_>) {
+    pub(crate) fn merge(&mut self, source: Pg, reshape: &mut Reshape, cx: &mut Cx<'_>) {
         assert!(self.inflight.is_empty() && source.is_settled(), "groups are merged when nothing of them is on its way");
-        source.release_backoffs(cx);
+        backoff::release(source.pgid, cx);
         reshape.txn.merge_collection(source.coll, self.coll, split_bits(self.pgid.pgid.seed, self.pool.pg_num));
         reshape.records.push(LogDelta::forget(source.pgid));
-        let is_whole = is_as_found_ready(&self.pool, source.pgid.pgid, (source.info.last_update, self.info.last_update));
-        let sum = std::mem::take(&mut source.info.stats.stats.sum);
-        self.info.stats.stats.sum += &sum;
-        self.info.stats.stats_invalid |= source.info.stats.stats_invalid;
-        self.log.merge(source.log);
-        self.info.last_update = self.log.head();
-        self.missing.append(std::mem::take(&mut source.missing));
-        if !is_whole || self.info.is_incomplete() || source.info.is_incomplete() {
-            self.lacks_a_part();
-        }
-        self.note_complete();
-        self.info.log_tail = self.log.tail();
-        self.info.last_user_version = self.info.last_user_version.max(source.info.last_user_version);
-        // What only one of them has purged is looked for again.
-        self.info.purged_snaps = self.info.purged_snaps.intersection(&source.info.purged_snaps);
+        let versions = (source.record.info().last_update, self.record.info().last_update);
+        self.record.take_in(source.record, is_as_found_ready(&self.pool, source.pgid.pgid, versions));
     }
-
-    /// The group has not all objects that its log is of, and does not know which.
-    fn lacks_a_part(&mut self) {
-        self.info.last_backfill = HObject::min();
-        self.missing = Missing::default();
-    }
-    /// A group that this one should take in is not here: its objects are elsewhere.
-    pub(crate) fn merge_absent(&mut self) {
-        self.log.forget_entries();
-        self.info.log_tail = self.log.tail();
-        self.lacks_a_part();
-        self.note_complete();
-    }
-
     /// After a merge: requests go on, and are looked at anew.
     pub(crate) fn go_on_merged(&mut self, cx: &mut Cx<'_>) {
         // What is at hand of an object may be older than the merge.
@@ -210,14 +131,9 @@ impl Pg {
     pub fn create_in_store(&mut self, cx: &mut Cx<'_>) {
         let mut txn = Transaction::new(self.coll);
         txn.create_collection(self.coll, split_bits(self.pgid.pgid.seed, self.pool.pg_num));
-        let delta = LogDelta {
-            epoch: Some(self.peering.mapping.epoch),
-            info: InfoChange::Full(Box::new(self.info.clone())),
-            past_intervals: Some(self.peering.past.clone()),
-            ..LogDelta::new(self.pgid)
-        };
-        self.to_store(txn, Some(delta), Submitted::Record, cx);
-        self.info_dirty = false;
-        self.saved_epoch = self.peering.mapping.epoch;
+        let epoch = self.peering.mapping.epoch;
+        let delta = self.record.standing(epoch, &self.peering.past);
+        self.at_store.takes(txn, Some(delta), Submitted::Record, cx);
+        self.record.saved(epoch, false);
     }
 }

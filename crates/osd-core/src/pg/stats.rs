@@ -1,6 +1,7 @@
 //! What a placement group reports of itself, and how its objects are counted anew.
 
 use super::Pg;
+use super::peering::Copies;
 use crate::op::ObjectContext;
 use crate::shared::Cx;
 use std::collections::BTreeMap;
@@ -53,50 +54,7 @@ pub(crate) fn count_apart(
 /// OSD that finds some in the statistics of its own record ends by an assertion when it adds those of the record.
 const PURGED_TOLD: usize = 512;
 
-/// How it stands with the copies of a group's objects.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Copies {
-    /// Copies that are not there.
-    pub degraded: i64,
-    /// Copies that are there, on an OSD that is not to have them.
-    pub misplaced: i64,
-    /// Members that lack nothing.
-    pub whole: Vec<PgShard>,
-}
-
 impl Pg {
-    /// Counts copies: what a member of up lacks is misplaced as far as a member beside up has it in its stead, else degraded. Source of the facts: Ceph
-    /// 18.2 `src/osd/PeeringState.cc` (`update_calc_stats`).
-    pub(super) fn copies(&self) -> Copies {
-        let (m, mut copies) = (&self.peering.mapping, Copies::default());
-        let objects = self.info.stats.stats.sum.num_objects.max(0);
-        let (mut lacked, mut beside) = (Vec::new(), Vec::new());
-        for member in self.peering.members() {
-            let lacks = match self.peering.judged_member(*member) {
-                _ if *member == self.ourselves() => self.missing.len() as i64,
-                Some(known) if self.peering.targets().contains(member) => (objects - known.info.stats.stats.sum.num_objects.max(0)).max(0),
-                Some(known) => known.missing.len() as i64,
-                None => 0,
-            };
-            if lacks == 0 && !self.peering.targets().contains(member) {
-                copies.whole.push(*member);
-            }
-            if m.up.contains(&member.osd) { lacked.push(lacks) } else { beside.push(lacks) }
-        }
-        let absent = (m.size as i64).max(m.up.len() as i64) - m.up.len() as i64;
-        lacked.extend((absent > 0).then_some(absent * objects));
-        lacked.sort_unstable_by(|a, b| b.cmp(a));
-        beside.sort_unstable();
-        let mut beside = beside.into_iter();
-        for lacks in lacked {
-            // What the one beside lacks itself may be what is lacked here.
-            let misplaced = beside.next().map_or(0, |theirs| (lacks - theirs).max(0));
-            copies.misplaced += misplaced;
-            copies.degraded += lacks - misplaced;
-        }
-        copies.misplaced += beside.map(|theirs| (objects - theirs).max(0)).sum::<i64>();
-        copies
-    }
     /// All state bits.
     pub fn state_bits(&self) -> u64 {
         let mut bits = self.peering.bits();
@@ -104,13 +62,13 @@ impl Pg {
             bits |= self.lease.bits();
         }
         bits = self.recovery_bits(bits);
-        if self.info.stats.stats.sum.num_scrub_errors > 0 {
+        if self.record.info().stats.stats.sum.num_scrub_errors > 0 {
             bits |= pg_state::INCONSISTENT;
         }
-        if self.is_trimming() {
+        if self.peering.is_active() && !self.trim.queue().is_empty() {
             bits |= pg_state::SNAPTRIM;
         }
-        bits |= self.scrub_bits();
+        bits |= self.scrubs.bits();
         bits
     }
 
@@ -120,13 +78,13 @@ impl Pg {
         let bits = self.state_bits();
         // Not the OSD's: what a group says that waits for a merge is of before it.
         let epoch: Epoch = self.epoch;
-        let (log_size, log_dups, tail) = (self.log.len() as i64, self.log.dups_len() as i64, self.log.tail());
+        let (log_size, log_dups, tail) = (self.record.log().len() as i64, self.record.log().dups_len() as i64, self.record.log().tail());
         let m = &self.peering.mapping;
         let copies = (m.size as i64).max(m.acting.len() as i64).max(m.up.len() as i64);
-        let Copies { degraded, misplaced, whole } = self.copies();
-        let lacking = self.lacking();
-        let history = self.info.history;
-        let s = &mut self.info.stats;
+        let Copies { degraded, misplaced, whole } = self.peering.copies(&self.record);
+        let lacking = self.peering.lacking(&self.record, self.room.unfound_len());
+        let (history, last_update) = (self.record.info().history, self.record.info().last_update);
+        let s = self.record.stats_mut();
         const SERVING: u64 = pg_state::ACTIVE | pg_state::PEERED;
         if s.state != bits {
             s.last_change = now;
@@ -157,7 +115,7 @@ impl Pg {
         if bits & pg_state::UNDERSIZED == 0 {
             s.last_fullsized = now;
         }
-        s.version = self.info.last_update;
+        s.version = last_update;
         s.created = history.epoch_created;
         (s.last_scrub, s.last_scrub_stamp) = (history.last_scrub, history.last_scrub_stamp);
         (s.last_deep_scrub, s.last_deep_scrub_stamp) = (history.last_deep_scrub, history.last_deep_scrub_stamp);
@@ -186,7 +144,7 @@ impl Pg {
         s.scrub_sched_status.sched_status = 3;
         s.scrub_sched_status.scheduled_at = UTime { sec: history.last_scrub_stamp.sec.saturating_add(86400), nsec: 0 };
         let mut told = s.clone();
-        told.purged_snaps = self.info.purged_snaps.iter().take(PURGED_TOLD).collect();
+        told.purged_snaps = self.record.info().purged_snaps.iter().take(PURGED_TOLD).collect();
         told
     }
 }

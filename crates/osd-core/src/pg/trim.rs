@@ -3,48 +3,17 @@
 //! Which clones a snapshot has is [`super::snaps`]' to say; what trimming makes of one, [`crate::op`]'s.
 
 use super::Pg;
+use super::at_store::Submitted;
+use super::replicate::InFlight;
 use super::snaps::SnapRange;
-use super::submit::Submitted;
-use crate::event::{Effect, Level};
 use crate::op::{ObjectContext, PlanStop, SnapIndexChange, TrimCtx, load_object, plan_trim};
 use crate::shared::Cx;
-use crate::work::{For, Status, Work};
+use crate::work::{For, Work};
 use store::StoreError;
 use types::{HObject, IntervalSet};
 
 /// Clones trimmed in one turn, so that clients have theirs in between.
 const TRIMS_A_TURN: usize = 16;
-
-/// Removed snapshots, and how far a group has come with them.
-#[derive(Debug)]
-pub(super) struct Trim {
-    /// Those whose clones are still here.
-    queue: IntervalSet,
-    /// Those purged everywhere while this OSD was away, and not yet looked for here.
-    missed: IntervalSet,
-    /// While there are any.
-    work: Work,
-    /// How often the index of snapshots could not be read.
-    errors: u32,
-}
-
-impl Default for Trim {
-    fn default() -> Self {
-        Self { queue: IntervalSet::new(), missed: IntervalSet::new(), work: Work::Busy, errors: 0 }
-    }
-}
-
-impl Trim {
-    pub fn queue(&self) -> &IntervalSet {
-        &self.queue
-    }
-    pub fn work(&self) -> Work {
-        if self.queue.is_empty() { Work::Idle } else { self.work }
-    }
-    pub fn work_mut(&mut self) -> &mut Work {
-        &mut self.work
-    }
-}
 
 impl Pg {
     /// Removed snapshots of the map that this group has not dealt with.
@@ -56,26 +25,17 @@ impl Pg {
         let queue = cx.sh.map.removed_snaps_queue.get(&self.pgid.pgid.pool);
         let mut todo = queue.cloned().unwrap_or_default();
         // What the map no longer has in its queue is purged everywhere: no need to go on saying so.
-        let purged = self.info.purged_snaps.intersection(&todo);
-        if purged != self.info.purged_snaps {
-            self.info.purged_snaps = purged;
-            self.info_dirty = true;
-        }
-        todo.subtract(&self.info.purged_snaps);
+        self.record.keep_purged(&todo);
+        todo.subtract(&self.record.info().purged_snaps);
         todo.union_with(&self.trim.missed);
         self.trim.queue = todo;
         self.purge_idle_snaps(cx);
         cx.sh.turns.want(self.work());
-        cx.sh.report_soon |= self.info_dirty;
-        if self.info_dirty {
+        cx.sh.report_soon |= self.record.is_dirty();
+        if self.record.is_dirty() {
             self.save_info(cx);
-            self.share_info(cx);
+            self.tell().info_to_all(cx);
         }
-    }
-
-    /// Snapshots that are purged everywhere, as the monitor says, whatever the map's queue still has.
-    pub fn missed_purges(&mut self, snaps: &IntervalSet) {
-        self.trim.missed.union_with(snaps);
     }
 
     /// Snapshots of which nothing was cloned here are done at once.
@@ -83,7 +43,7 @@ impl Pg {
         if !self.trim.work().is_busy() {
             return;
         }
-        if self.is_lacking() {
+        if self.peering.is_lacking(&self.record) {
             // A clone that a member lacks is in no index of it: which snapshots have none is known when all is recovered.
             return;
         }
@@ -101,7 +61,7 @@ impl Pg {
                 // Whatever lies before the next snapshot with clones has none.
                 let next = match range.next_snap(&*cx.sh.store, at) {
                     Ok(next) => next.unwrap_or(end).min(end),
-                    Err(error) => return self.snaps_stopped(&error, cx),
+                    Err(error) => return self.trim.stopped(self.pgid, &error, cx),
                 };
                 if next == end {
                     break;
@@ -109,7 +69,7 @@ impl Pg {
                 match range.first(&*cx.sh.store, next) {
                     Ok(Some(_)) => left.insert(next, 1),
                     Ok(None) => {}
-                    Err(error) => return self.snaps_stopped(&error, cx),
+                    Err(error) => return self.trim.stopped(self.pgid, &error, cx),
                 }
                 at = next + 1;
             }
@@ -118,23 +78,11 @@ impl Pg {
         done.subtract(&self.trim.queue);
         if !done.is_empty() {
             self.trim.missed.subtract(&done);
-            self.info.purged_snaps.union_with(&done);
-            self.info_dirty = true;
+            self.record.purged(&done);
         }
     }
     pub(super) fn snap_range(&self) -> SnapRange {
         SnapRange::of(self.pgid.pgid, self.pool.pg_num)
-    }
-    /// The index of snapshots can't be read now, or not at all: the group rests from it until the store has news or a tick comes.
-    fn snaps_stopped(&mut self, error: &StoreError, cx: &mut Cx<'_>) {
-        self.trim.work = Work::stopped(error);
-        if !matches!(error, StoreError::Wait(_)) {
-            self.trim.errors += 1;
-            if self.trim.errors == 1 {
-                cx.sh.damaged += 1;
-                cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} snaptrim: {error}", self.pgid) });
-            }
-        }
     }
     /// A change of our own is durable everywhere, or what recovery brought is here: it may be the last that trimming waits for.
     pub(super) fn own_is_durable(&mut self, cx: &mut Cx<'_>) {
@@ -143,14 +91,6 @@ impl Pg {
             cx.sh.turns.want(self.work());
         }
     }
-    pub fn is_trimming(&self) -> bool {
-        !self.trim.queue.is_empty() && self.peering.is_active()
-    }
-    pub(super) fn trim_status(&self) -> Option<Status> {
-        let progress = format!("{} snapshots are left, {} clones trimmed", self.trim.queue.size(), self.info.stats.objects_trimmed);
-        self.is_trimming().then(|| Status { what: "snaptrim", pgid: Some(self.pgid), work: self.trim.work(), progress })
-    }
-
     /// A few clones of removed snapshots go.
     pub(super) fn trim_turn(&mut self, cx: &mut Cx<'_>) {
         if !self.room.is_durable() {
@@ -174,7 +114,7 @@ impl Pg {
                     continue;
                 }
                 Err(error) => {
-                    self.snaps_stopped(&error, cx);
+                    self.trim.stopped(self.pgid, &error, cx);
                     break;
                 }
             };
@@ -186,29 +126,29 @@ impl Pg {
                     break;
                 }
             };
-            let at_version = self.next_version();
+            let at_version = self.record.next_version(self.epoch);
             let trim = TrimCtx { pgid: self.pgid, at_version, snap, snap_removed: &removed, osd_features: cx.sh.osd_features };
             match plan_trim(&trim, &clone_ctx, &head_ctx) {
                 None => {
                     let gone = SnapIndexChange { clone, old: vec![snap], new: Vec::new() };
-                    if !self.to_store(super::snaps::note(&[gone]), None, Submitted::Record, cx) {
+                    if !self.at_store.takes(super::snaps::note(&[gone]), None, Submitted::Record, cx) {
                         self.trim.work = Work::stopped(&StoreError::Full);
                     }
                 }
                 Some(plan) => {
-                    let reqid = self.own_reqid(cx);
-                    let inflight = self.own_inflight(&plan, reqid, cx);
+                    let reqid = cx.own_reqid();
+                    let inflight = InFlight::own(&plan.log, self.peering.members().clone(), reqid, cx.clock.mono);
                     match self.submit_plan(plan, inflight, cx) {
-                        Ok(()) => self.info.stats.objects_trimmed += 1,
+                        Ok(()) => self.record.stats_mut().objects_trimmed += 1,
                         Err(_) => self.trim.work = Work::stopped(&StoreError::Full),
                     }
                 }
             }
         }
-        cx.sh.report_soon |= self.info_dirty;
-        if self.info_dirty {
+        cx.sh.report_soon |= self.record.is_dirty();
+        if self.record.is_dirty() {
             self.save_info(cx);
-            self.share_info(cx);
+            self.tell().info_to_all(cx);
         }
     }
 

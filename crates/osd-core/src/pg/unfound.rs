@@ -9,17 +9,14 @@
 //! Which former members there are is [`super::peering`]'s to say, what becomes of an object that one of them has, [`super::recovery`]'s.
 
 use super::Pg;
+use super::at_store::Submitted;
 use super::replicate::InFlight;
-use super::submit::Submitted;
 use crate::op::load_object;
-use crate::peers;
 use crate::shared::Cx;
 use denc::Denc;
-use messages::{MOSDPGUpdateLogMissing, Message};
 use serde_json::{Value, json};
-use store::{FastInfo, InfoChange, LogDelta};
 use types::object_info::OI_ATTR;
-use types::{ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, PgLogEntry, PgMissingItem, Transaction, features};
+use types::{ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, PgLogEntry, PgMissingItem, Transaction};
 
 /// What becomes of an object that is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +33,7 @@ impl Pg {
             return;
         }
         for member in self.peering.ask_former(&*cx.sh.map.clone()) {
-            peers::query_log(self, member, None, cx);
+            self.tell().query_log(member, None, cx);
         }
     }
     /// A member or a former one has told what it lacks: what was not found may be there.
@@ -48,12 +45,7 @@ impl Pg {
 
     /// Objects of which no member is known to have a good copy, and what is lacked here of each.
     pub fn unfound(&self) -> impl Iterator<Item = (&HObject, Option<&PgMissingItem>)> {
-        self.room.unfound().map(|obj| (obj, self.missing.get(obj)))
-    }
-
-    /// What a member lacks of an object: ours, or that of the first other member that lacks it.
-    fn lacked(&self, obj: &HObject) -> Option<&PgMissingItem> {
-        self.missing.get(obj).or_else(|| self.missing_elsewhere().find_map(|missing| missing.get(obj)))
+        self.room.unfound().map(|obj| (obj, self.record.missing().get(obj)))
     }
 
     /// Gives up every object that is not found. How many, or why that can't be done now.
@@ -69,10 +61,10 @@ impl Pg {
             let text = format!("pg has {} unfound objects but we haven't probed all sources, not marking lost", unfound.len());
             return Err(text);
         }
-        let mut version = self.next_version();
+        let mut version = self.record.next_version(self.epoch);
         let (mut txn, mut entries) = (Transaction::new(self.coll), Vec::with_capacity(unfound.len()));
         for obj in &unfound {
-            let Some(need) = self.lacked(obj).map(|item| item.need) else { continue };
+            let Some(need) = self.peering.lacked(&self.record, obj).map(|item| item.need) else { continue };
             let entry = PgLogEntry {
                 op: LogOp::LOST_DELETE,
                 soid: obj.clone(),
@@ -90,17 +82,17 @@ impl Pg {
         }
         let count = entries.len();
         self.submit_entries(txn, entries, cx)?;
-        self.info.stats.stats_invalid = true;
+        self.record.stats_mut().stats_invalid = true;
         self.recover(cx, |recovery, _| recovery.look_again());
         Ok(count)
     }
     /// The entry by which the object's version before counts again. It is in our store already; only its record changes.
     fn revert(&self, entry: PgLogEntry, txn: &mut Transaction, cx: &Cx<'_>) -> Result<PgLogEntry, String> {
         let obj = &entry.soid;
-        let Some(ours) = self.missing.get(obj) else {
+        let Some(ours) = self.record.missing().get(obj) else {
             return Err(format!("{obj} is damaged here: repair the store, or delete the object"));
         };
-        let elsewhere = self.missing_elsewhere().filter_map(|missing| missing.get(obj)).map(|item| item.have).max();
+        let elsewhere = self.peering.missing_elsewhere().filter_map(|missing| missing.get(obj)).map(|item| item.have).max();
         if elsewhere.unwrap_or_default() > ours.have {
             return Err(format!("{obj}: another member has a newer version than the primary; let that one lead first"));
         }
@@ -121,49 +113,18 @@ impl Pg {
     /// Appends entries that are no write of a client: members lack what these name, as if each had been away then. `ours`: what our store does so
     /// that we don't lack what is reverted.
     fn submit_entries(&mut self, ours: Transaction, entries: Vec<PgLogEntry>, cx: &mut Cx<'_>) -> Result<(), String> {
-        let mut delta = LogDelta::new(self.pgid);
-        let (before, mark) = (self.missing.clone(), self.log.mark());
-        for entry in &entries {
-            self.log.push(entry);
-            self.missing.next_event(entry);
-            if entry.op == LogOp::LOST_REVERT {
-                self.missing.remove(&entry.soid);
-            }
-            delta.missing.push((entry.soid.clone(), self.missing.get(&entry.soid).cloned()));
-        }
-        let last = self.info.last_update;
-        self.info.last_update = self.log.head();
-        self.note_complete();
-        let everywhere = self.peering.complete_everywhere(self.info.last_complete);
-        delta.info = InfoChange::Fast(FastInfo::of(&self.info));
-        delta.entries = entries.clone();
-        let write = InFlight::of(&entries, self.members());
-        self.inflight.follows(last);
-        if !self.to_store(ours, Some(delta), Submitted::Write(write.version), cx) {
-            self.log.rewind(mark);
-            self.missing = before;
-            self.info.last_update = last;
-            self.note_complete();
+        let write = InFlight::of(&entries, self.peering.members().clone());
+        self.inflight.follows(self.record.info().last_update);
+        let at_store = &mut self.at_store;
+        if !self.record.give_up(&entries, |delta| at_store.takes(ours, Some(delta), Submitted::Write(write.version), cx)) {
             return Err("the store has no room for it".into());
         }
+        let everywhere = self.peering.complete_everywhere(self.record.info().last_complete);
         self.peering.tell_members(&entries);
         // What targets have got to is not only what they were told.
         self.recover(cx, |recovery, host| recovery.restart_backfill(host));
-        let msg = MOSDPGUpdateLogMissing {
-            map_epoch: cx.sh.map.epoch,
-            pgid: self.pgid,
-            from: self.pgid.shard,
-            rep_tid: self.inflight.next_number(),
-            entries,
-            min_epoch: self.peering.last_peering_reset,
-            pg_trim_to: self.log.tail(),
-            pg_roll_forward_to: everywhere,
-        };
-        let raw = msg.encode(features::SUPPORTED);
-        for member in self.peering.others() {
-            peers::send(member.osd, raw.clone(), cx);
-        }
-        self.peering.sent_to_members(self.info.last_update);
+        self.tell().entries(entries, self.inflight.next_number(), everywhere, cx);
+        self.peering.sent_to_members(self.record.info().last_update);
         self.inflight.submitted(write);
         Ok(())
     }
@@ -178,7 +139,7 @@ impl Pg {
                 is_more = true;
                 break;
             }
-            let item = self.lacked(obj);
+            let item = self.peering.lacked(&self.record, obj);
             let version = |of: fn(&PgMissingItem) -> EVersion| item.map_or(EVersion::ZERO, of).to_string();
             objects.push(json!({
                 "oid": {
@@ -193,10 +154,10 @@ impl Pg {
         }
         let former = self.peering.former(map);
         json!({
-            "num_missing": self.missing.len(),
+            "num_missing": self.record.missing().len(),
             "num_unfound": self.room.unfound().count(),
             "objects": objects,
-            "state": if self.recovery_status().is_some() { "Recovering" } else { "NotRecovering" },
+            "state": if self.room.status(self.pgid).is_some() { "Recovering" } else { "NotRecovering" },
             "available_might_have_unfound": true,
             "might_have_unfound": former.iter().map(|(m, state)| json!({ "osd": m.to_string(), "status": state.name() })).collect::<Vec<_>>(),
             "more": is_more,

@@ -1,13 +1,10 @@
 //! What a placement group does by itself: keeping its record, and its part of the OSD's [`Work`].
 
 use super::Pg;
-use super::replicate::InFlight;
-use super::submit::Submitted;
-use crate::op::Plan;
+use super::at_store::Submitted;
 use crate::shared::Cx;
 use crate::work::{Status, Work};
-use store::{InfoChange, LogDelta};
-use types::{EntityName, Epoch, ReqId, Transaction};
+use types::{Epoch, Transaction};
 
 impl Pg {
     /// Writes the whole info and the past intervals.
@@ -16,38 +13,19 @@ impl Pg {
     }
     /// What there is no room for now is written by a later tick.
     pub(super) fn save_info_as(&mut self, what: Submitted, cx: &mut Cx<'_>) {
-        self.info_dirty = false;
-        let delta = LogDelta {
-            epoch: Some(self.peering.mapping.epoch),
-            info: InfoChange::Full(Box::new(self.info.clone())),
-            past_intervals: Some(self.peering.past.clone()),
-            ..LogDelta::new(self.pgid)
-        };
-        if self.to_store(Transaction::new(self.coll), Some(delta), what, cx) {
-            self.saved_epoch = self.peering.mapping.epoch;
-        } else if !matches!(self.unsaved, Some(Submitted::Activation(_))) {
-            self.unsaved = Some(what);
-        }
+        let (at_store, peering, txn) = (&mut self.at_store, &self.peering, Transaction::new(self.coll));
+        self.record.save(peering.mapping.epoch, &peering.past, what, |delta| at_store.takes(txn, Some(delta), what, cx));
     }
     /// The record is written anew if it names a map more than `lag` epochs old.
     pub(crate) fn refresh_record(&mut self, lag: Epoch, cx: &mut Cx<'_>) {
-        if self.saved_epoch.saturating_add(lag) < self.peering.mapping.epoch {
+        if self.record.saved_epoch().saturating_add(lag) < self.peering.mapping.epoch {
             self.save_info(cx);
         }
     }
 
-    /// A request of our own.
-    pub(super) fn own_reqid(&self, cx: &mut Cx<'_>) -> ReqId {
-        cx.sh.internal_tids += 1;
-        ReqId { name: EntityName::osd(cx.sh.whoami.into()), tid: cx.sh.internal_tids, inc: cx.sh.map.epoch as i32 }
-    }
-    pub(super) fn own_inflight(&self, plan: &Plan, reqid: ReqId, cx: &Cx<'_>) -> InFlight {
-        InFlight { received: cx.clock.mono, reqid, ..InFlight::of(&plan.log, self.members()) }
-    }
-
     /// About once a second.
     pub fn tick(&mut self, cx: &mut Cx<'_>) {
-        if let Some(what) = self.unsaved.take() {
+        if let Some(what) = self.record.take_unsaved() {
             self.save_info_as(what, cx);
         }
         self.activate_again(cx);
@@ -69,7 +47,7 @@ impl Pg {
             return Work::Busy;
         }
         // Scrub and trimming look at objects that every member has.
-        if recovery.is_busy() || self.is_lacking() {
+        if recovery.is_busy() || self.peering.is_lacking(&self.record) {
             return recovery;
         }
         match (self.peering.is_active(), self.trim.work()) {
@@ -80,7 +58,9 @@ impl Pg {
         }
     }
     pub(crate) fn work_status(&self) -> impl Iterator<Item = Status> {
-        self.scrub_status().into_iter().chain(self.trim_status()).chain(self.recovery_status())
+        let trimmed = self.record.info().stats.objects_trimmed;
+        let trim = self.trim.status(self.pgid, trimmed).filter(|_| self.peering.is_active());
+        self.scrubs.status(self.pgid).into_iter().chain(trim).chain(self.room.status(self.pgid))
     }
     /// Parts of it that wait may go on.
     pub(super) fn wake_work(&mut self, wake: impl Fn(&mut Work), cx: &mut Cx<'_>) {
@@ -94,14 +74,14 @@ impl Pg {
     pub fn turn(&mut self, cx: &mut Cx<'_>) {
         self.requests_turn(cx);
         if self.room.work().is_busy() {
-            self.recovery_turn(cx);
+            self.recover(cx, |recovery, host| recovery.turn(host));
         }
         self.asked_turn(cx);
-        if !self.peering.is_active() || self.is_lacking() && !self.scrubs.is_inspecting() {
+        if !self.peering.is_active() || self.peering.is_lacking(&self.record) && !self.scrubs.is_inspecting() {
             return;
         }
         self.scrub_turn(cx);
-        if self.is_lacking() {
+        if self.peering.is_lacking(&self.record) {
             return;
         }
         if self.trim.work().is_busy() {

@@ -3,6 +3,7 @@
 //! The watches themselves, and which of them are over, are [`super::watch`]'s.
 
 use super::Pg;
+use super::replicate::InFlight;
 use super::watch::{WatchKey, WatchOut};
 use crate::event::ConnId;
 use crate::op::{self, ObjectContext, OpInfo, PlanKind, WatchEffect, load_object};
@@ -110,7 +111,7 @@ impl Pg {
             self.watches.remove(&obj, key, true, &mut out);
             return send_all(out, cx);
         };
-        let reqid = self.own_reqid(cx);
+        let reqid = cx.own_reqid();
         let args = WatchArgs { cookie: key.cookie, op: watch_op::UNWATCH, ..WatchArgs::default() };
         let mut msg = MOSDOp { hobj: obj.clone(), ..MOSDOp::default() };
         msg.ops.push(InOp { op: OsdOp::with_watch(OpCode::WATCH, args), ..InOp::default() });
@@ -122,7 +123,7 @@ impl Pg {
             return;
         }
         plan.log.iter_mut().filter(|e| e.reqid.name == key.entity).for_each(|e| e.reqid = reqid);
-        let mut inflight = self.own_inflight(&plan, reqid, cx);
+        let mut inflight = InFlight::own(&plan.log, self.peering.members().clone(), reqid, cx.clock.mono);
         inflight.effects = vec![WatchEffect::Disconnect { cookie: key.cookie, entity: key.entity, send: true }];
         plan.effects.clear();
         // What there is no room for is tried again by the next tick.

@@ -6,6 +6,7 @@ use crate::event::{Effect, Level};
 use crate::joint::NextMap;
 use crate::pg::Pg;
 use crate::pg::peering::{Mapping, OsdView, PeerOut, children, parent_seed};
+use crate::pg::record::Record;
 use crate::pg::split::{COUNT_MAX, Reshape, tells_of_merges};
 use crate::pg::stats::count_apart;
 use crate::shared::EventCx;
@@ -90,7 +91,7 @@ impl Shard {
     }
     /// The oldest map that a group's record names: the group starts from there after a crash.
     pub fn oldest_record(&self) -> Epoch {
-        self.pgs.iter().flatten().map(|pg| pg.saved_epoch).min().unwrap_or(Epoch::MAX)
+        self.pgs.iter().flatten().map(|pg| pg.record.saved_epoch()).min().unwrap_or(Epoch::MAX)
     }
     /// After maps.
     pub(super) fn go_on(&mut self, cx: &mut EventCx<'_>) {
@@ -167,7 +168,7 @@ impl Shard {
         pg.advance(pool, name, mapping, old, &mut cx.with(&mut self.sh));
         let is_short = sources.len() < merged.len() && tells_of_merges(&pg.pool);
         if is_short {
-            pg.merge_absent();
+            pg.record.lacks_another();
         }
         if seeds.is_empty() && merged.is_empty() {
             return Advance::Done;
@@ -240,12 +241,12 @@ impl Shard {
         let name = old.pool_name(target.pgid.pool).unwrap_or_default().into();
         let source = &self.pgs[slot].as_ref().expect("called for a group that is here");
         let (mut info, past) = (PgInfo::new(target), source.peering.past.clone());
-        info.history = source.info.history;
-        info.last_epoch_started = source.info.last_epoch_started;
-        info.last_interval_started = source.info.last_interval_started;
+        info.history = source.record.info().history;
+        info.last_epoch_started = source.record.info().last_epoch_started;
+        info.last_interval_started = source.record.info().last_interval_started;
         info.last_backfill = HObject::min();
         let (place, group_cx) = (self.pgs.len(), &mut cx.with(&mut self.sh));
-        let mut pg = Pg::new(place as u32, target, Rc::new(pool), name, info, past, mapping, false, group_cx);
+        let mut pg = Pg::new(place as u32, target, Rc::new(pool), name, Record::new(info), past, mapping, false, group_cx);
         pg.create_in_store(group_cx);
         self.insert(pg);
         self.advance_group(place, old, new, cx)
@@ -303,7 +304,7 @@ impl Shard {
                 self.sh.damaged += 1;
                 let text = format!("{} is split without its log, which can't be read: {error}", pg.pgid);
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text });
-                pg.log.forget_entries();
+                pg.record.forget_entries();
                 Some(Vec::new())
             }
         }
@@ -359,7 +360,7 @@ impl Shard {
         let name = map.pool_name(pgid.pgid.pool).unwrap_or_default().into();
         let mut cx = cx.with(&mut self.sh);
         let place = self.pgs.len() as u32;
-        let mut pg = Pg::new(place, pgid, Rc::new(pool.clone()), name, info, past, mapping, fresh, &cx);
+        let mut pg = Pg::new(place, pgid, Rc::new(pool.clone()), name, Record::new(info), past, mapping, fresh, &cx);
         pg.create_in_store(&mut cx);
         self.insert(pg);
         true
@@ -465,9 +466,9 @@ impl Shard {
             match one {
                 PeerOut::UpThru(want) => *up_thru = (*up_thru).max(want),
                 PeerOut::PgTemp(want) => drop(pg_temp.insert(pg.pgid.pgid, want)),
-                PeerOut::Query(member) => crate::peers::query(pg, member, &mut cx.with(&mut self.sh)),
-                PeerOut::QueryLog(member, since) => crate::peers::query_log(pg, member, since, &mut cx.with(&mut self.sh)),
-                PeerOut::Notify(member) => crate::peers::notify(pg, member, 0, &mut cx.with(&mut self.sh)),
+                PeerOut::Query(member) => pg.tell().query(member, &mut cx.with(&mut self.sh)),
+                PeerOut::QueryLog(member, since) => pg.tell().query_log(member, since, &mut cx.with(&mut self.sh)),
+                PeerOut::Notify(member) => pg.tell().notify(member, 0, &mut cx.with(&mut self.sh)),
                 PeerOut::Activate => {}
             }
         }

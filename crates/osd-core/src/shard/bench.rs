@@ -2,6 +2,7 @@
 
 use super::Shard;
 use crate::event::{ConnId, Effect};
+use crate::persist::BENCH_SLOT;
 use crate::shared::EventCx;
 use crate::work::{Status, Work};
 use base::{Rng, Stamp};
@@ -18,8 +19,6 @@ const TURN_BYTES: u64 = 8 << 20;
 const TURN_REMOVALS: u64 = 512;
 /// Objects among which blocks are spread.
 const OBJECTS_MAX: u64 = 1 << 16;
-/// No group has this place: whose commits are the bench's.
-pub(crate) const SLOT: u32 = 0xff_ffff;
 
 /// A bench that runs.
 pub struct Bench {
@@ -167,7 +166,7 @@ impl Shard {
 
     fn bench_submit(&mut self, txn: Transaction) {
         // A store that refuses says so again where something can be done about it.
-        let _ = self.sh.store.submit(txn, None, u64::from(SLOT) << 40);
+        let _ = self.sh.store.submit(txn, None, u64::from(BENCH_SLOT) << 40);
     }
 }
 

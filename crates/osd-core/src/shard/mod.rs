@@ -181,7 +181,7 @@ impl Shard {
             ToShard::Serves(serves) => self.sh.serves = serves,
             ToShard::Creates(m) => self.creates_came(m, cx),
             ToShard::Purged { pool, snaps } => {
-                self.pgs.iter_mut().flatten().filter(|pg| pg.pgid.pgid.pool == pool).for_each(|pg| pg.missed_purges(&snaps));
+                self.pgs.iter_mut().flatten().filter(|pg| pg.pgid.pgid.pool == pool).for_each(|pg| pg.trim.missed.union_with(&snaps));
             }
             ToShard::MonConnected => self.ask_again(cx),
             ToShard::Scrub(m) => self.scrub_wanted(&m),
@@ -238,7 +238,7 @@ impl Shard {
     fn scrub_wanted(&mut self, m: &MOSDScrub2) {
         for pgid in &m.pgs {
             if let Some(slot) = self.index.get(pgid) {
-                self.pgs[*slot as usize].as_mut().expect("the index names groups that are here").want_scrub(m.deep, m.repair);
+                self.pgs[*slot as usize].as_mut().expect("the index names groups that are here").scrubs.want(m.deep, m.repair);
             }
         }
     }

@@ -55,7 +55,7 @@ impl Shard {
                 let mut m = MOSDRepOpReply::decode(msg)?;
                 m.from.osd = from;
                 if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.min_epoch, cx) {
-                    pg.write_acknowledged(&m, &mut cx);
+                    pg.acknowledged(m.from, m.map_epoch, m.tid, m.last_complete_ondisk, &mut cx);
                 }
             }
             MOSDPGUpdateLogMissing::KIND => {

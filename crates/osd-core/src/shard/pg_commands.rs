@@ -48,8 +48,8 @@ impl Shard {
 
     fn query_pg(&self, slot: u32, clock: Clock) -> Answer {
         let pg = self.pgs[slot as usize].as_ref().expect("the index names groups that are here");
-        let (i, h, m) = (&pg.info, &pg.info.history, &pg.peering.mapping);
-        let trimq = pg.trim_queue();
+        let (i, h, m) = (pg.record.info(), &pg.record.info().history, &pg.peering.mapping);
+        let trimq = pg.trim.queue();
         let states = pg.peering.history.iter().rev().map(|(s, at)| json!({ "name": format!("{s:?}"), "entered_ns": at.0 }));
         ok(json!({
             "snap_trimq": format!("[{}]", trimq.iter().map(|(start, len)| format!("{start:x}~{len:x}")).collect::<Vec<_>>().join(",")),

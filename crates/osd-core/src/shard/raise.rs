@@ -5,6 +5,7 @@ use crate::persist::OWN_SLOT;
 use crate::pg::Pg;
 use crate::pg::log::Log;
 use crate::pg::range::split_bits;
+use crate::pg::record::Record;
 use crate::shared::EventCx;
 use maps::OsdMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,11 +161,11 @@ impl Shard {
         }
         let cx = cx.with(&mut self.sh);
         let place = self.pgs.len() as u32;
-        let mut pg = Pg::new(place, l.pgid, Rc::new(pool), name, l.info, l.past, mapping.clone(), false, &cx);
-        pg.take_record(l.log, l.missing.into(), if l.is_stale { 0 } else { l.epoch });
+        let record = Record::load(l.info, l.log, l.missing.into(), if l.is_stale { 0 } else { l.epoch });
+        let mut pg = Pg::new(place, l.pgid, Rc::new(pool), name, record, l.past, mapping.clone(), false, &cx);
         if gap {
             // What happened in maps that no OSD has any more can't be known: another interval begins.
-            pg.peering.start_interval(&mut pg.info, mapping, &*map, cx.clock.mono);
+            pg.peering.start_interval(&mut pg.record, mapping, &*map, cx.clock.mono);
         }
         self.insert(pg);
     }

@@ -81,7 +81,7 @@ impl Shard {
     pub fn tell_primaries(&self) -> Primaries {
         // The history has the first epoch in which a group was clean in this interval: it is clean as of its newest map.
         let clean_as_of = |pg: &crate::pg::Pg| {
-            let history = &pg.info.history;
+            let history = &pg.record.info().history;
             let is_known = history.last_epoch_clean >= history.same_interval_since;
             if is_known && pg.peering.is_clean() { pg.epoch } else { history.last_epoch_clean }
         };
@@ -107,10 +107,10 @@ impl Shard {
             }
             let whole = target.filter(|t| !is_apart && source.peering.is_clean() && t.peering.is_clean());
             let ready = whole.map(|target| Ready {
-                source_version: source.info.last_update,
-                target_version: target.info.last_update,
-                last_epoch_started: target.info.history.last_epoch_started,
-                last_epoch_clean: target.info.history.last_epoch_clean,
+                source_version: source.record.info().last_update,
+                target_version: target.record.info().last_update,
+                last_epoch_started: target.record.info().history.last_epoch_started,
+                last_epoch_clean: target.record.info().history.last_epoch_clean,
             });
             Some(Merge { source: pgid, quiet_since: source.pool.last_force_op_resend_prenautilus, ready })
         };
@@ -197,8 +197,9 @@ impl Shard {
     /// Memory by use. Where stock counts items, we count only some.
     pub fn memory(&self) -> Value {
         let mut pools: Vec<(&str, usize, usize)> = self.sh.store.memory().into_iter().map(|(name, bytes)| (name, 0, bytes)).collect();
-        let (items, bytes) =
-            self.pgs().fold((0, 0), |(items, bytes), pg| (items + pg.log.len() + pg.log.dups_len(), bytes + pg.log.memory()));
+        let (items, bytes) = self.pgs().fold((0, 0), |(items, bytes), pg| {
+            (items + pg.record.log().len() + pg.record.log().dups_len(), bytes + pg.record.log().memory())
+        });
         pools.push(("osd_pglog", items, bytes));
         let total = pools.iter().fold((0, 0), |(items, bytes), pool| (items + pool.1, bytes + pool.2));
         let shown = |items: usize, bytes: usize| json!({ "items": items, "bytes": bytes });

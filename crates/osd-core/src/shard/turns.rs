@@ -2,7 +2,7 @@
 
 use super::Shard;
 use crate::event::Effect;
-use crate::pg::Pg;
+use crate::pg::slot_of;
 use crate::shared::EventCx;
 use crate::work::Work;
 use store::StoreError;
@@ -59,7 +59,7 @@ impl Shard {
             self.sh.store.take_commits(&mut commits);
             let none = commits.is_empty();
             for token in commits.drain(..) {
-                if let Some(Some(pg)) = self.pgs.get_mut(Pg::slot_of(token) as usize)
+                if let Some(Some(pg)) = self.pgs.get_mut(slot_of(token) as usize)
                     && pg.committed(token, &mut cx.with(&mut self.sh))
                 {
                     let pgid = pg.pgid;

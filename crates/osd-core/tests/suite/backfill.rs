@@ -169,7 +169,7 @@ fn a_member_that_was_away_longer_than_the_log_reaches_keeps_what_is_the_same() {
     c.start(1);
     assert_done(&mut c, "away");
     let node = c.nodes[c.primary(PgId::new(POOL, 0)) as usize].as_ref().unwrap();
-    let sum = &node.osd.pgs().next().unwrap().info.stats.stats.sum;
+    let sum = &node.osd.pgs().next().unwrap().record.info().stats.stats.sum;
     let (recovered, all) = (sum.num_objects_recovered, sum.num_objects);
     assert!(recovered <= all - 60, "{recovered} of {all} objects were sent, 60 of which had not changed");
 }
@@ -203,7 +203,7 @@ fn flags_full_targets_and_refusals_hold_it_back_for_as_long() {
     empty(&mut c, 2);
     c.start(2);
     c.settle();
-    let held = |c: &Cluster| c.nodes[2].as_ref().unwrap().osd.pgs().map(|pg| pg.info.stats.stats.sum.num_objects).sum::<i64>();
+    let held = |c: &Cluster| c.nodes[2].as_ref().unwrap().osd.pgs().map(|pg| pg.record.info().stats.stats.sum.num_objects).sum::<i64>();
     assert_eq!(held(&c), 0, "nothing moves while the map says so");
     assert!(bits(&c) & (pg_state::BACKFILLING | pg_state::BACKFILL_WAIT) != 0 && bits(&c) & pg_state::DEGRADED != 0);
     c.publish(|m| m.osd_state[2] |= osd_state::BACKFILLFULL);

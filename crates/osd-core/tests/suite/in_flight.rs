@@ -124,7 +124,7 @@ fn in_flight_over_intervals(kind: Kind, durable: usize, reads_between: bool) {
         assert_eq!(&reply.ops[0].outdata[..], seen.as_bytes());
     }
     assert_eq!(w.read("a").unwrap(), content.as_bytes(), "{durable} durable");
-    let version = w.osd.pgs().next().unwrap().info.last_update.version;
+    let version = w.osd.pgs().next().unwrap().record.info().last_update.version;
     assert_eq!(version, 7, "each write was executed once");
     assert_eq!(w.one("a", vec![append(b"6")]).result, 0);
 }
@@ -326,7 +326,8 @@ fn a_crash_at_any_change_of_a_split_or_a_merge_loses_nothing() {
     for cut in from..=journal.len() {
         w.restart(|_| TestStore::replay(&journal[..cut], None));
         w.connect(1, 4001);
-        let counts: Vec<_> = w.osd.pgs().map(|pg| (pg.info.stats.stats.sum.num_objects, pg.info.stats.stats_invalid)).collect();
+        let counts: Vec<_> =
+            w.osd.pgs().map(|pg| (pg.record.info().stats.stats.sum.num_objects, pg.record.info().stats.stats_invalid)).collect();
         assert_eq!(counts.iter().map(|(n, _)| n).sum::<i64>(), names.len() as i64, "after {cut} changes");
         assert!(counts.iter().all(|(n, is_guess)| *n >= 0 && !is_guess), "after {cut} changes: {counts:?}");
         w.osd.pgs().for_each(|pg| pg.assert_whole(w.osd.store(), false));
@@ -347,7 +348,7 @@ fn a_merge_of_groups_that_lack_something_makes_one_that_knows() {
         for n in 0..8 {
             w.write(&format!("o{n}"), b"x");
         }
-        let at = |w: &World, seed: u32| w.osd.pgs().find(|pg| pg.pgid.pgid.seed == seed).unwrap().info.last_update;
+        let at = |w: &World, seed: u32| w.osd.pgs().find(|pg| pg.pgid.pgid.seed == seed).unwrap().record.info().last_update;
         let (source, target) = (at(&w, 1), at(&w, 0));
         w.publish(|map| {
             set_pg_num(map, 1);
@@ -356,6 +357,6 @@ fn a_merge_of_groups_that_lack_something_makes_one_that_knows() {
             meta.source_version.version += u64::from(lacks);
         });
         let pg = w.osd.pgs().next().unwrap();
-        assert_eq!((w.osd.pgs().count(), pg.info.is_incomplete()), (1, lacks));
+        assert_eq!((w.osd.pgs().count(), pg.record.info().is_incomplete()), (1, lacks));
     }
 }

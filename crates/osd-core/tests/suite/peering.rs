@@ -76,7 +76,7 @@ fn logs_are_one_after_any_deaths_and_returns() {
         for m in sent.iter().filter(|m| answered.contains(&m.tid)) {
             let primary = c.nodes[c.primary(m.pgid.pgid) as usize].as_ref().unwrap();
             let pg = primary.osd.pgs().find(|pg| pg.pgid == m.pgid).unwrap();
-            assert!(pg.log.find(&m.reqid_from(EntityName::client(4001))).is_some(), "seed {seed}: request {} was answered", m.tid);
+            assert!(pg.record.log().find(&m.reqid_from(EntityName::client(4001))).is_some(), "seed {seed}: request {} was answered", m.tid);
         }
     }
 }

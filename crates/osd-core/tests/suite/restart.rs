@@ -86,16 +86,24 @@ fn a_store_goes_on_in_another_osd() {
         }
         let m = w.request("o1", vec![append(b"+")]);
         let first = w.send(1, &m).remove(0);
-        let before: Vec<_> = w.osd.pgs().map(|pg| (pg.pgid, pg.info.last_update, pg.info.stats.stats.sum, pg.log.len())).collect();
-        let epochs: Vec<_> = w.osd.pgs().map(|pg| pg.info.history.same_interval_since).collect();
+        let before: Vec<_> = w
+            .osd
+            .pgs()
+            .map(|pg| (pg.pgid, pg.record.info().last_update, pg.record.info().stats.stats.sum, pg.record.log().len()))
+            .collect();
+        let epochs: Vec<_> = w.osd.pgs().map(|pg| pg.record.info().history.same_interval_since).collect();
         let known = (w.osd.superblock().clone(), w.osd.map().epoch);
         restart_whole(&mut w, kind);
         assert_eq!(w.osd.superblock().osd_fsid, known.0.osd_fsid);
         assert!(w.osd.superblock().newest_map > known.1);
-        let after: Vec<_> = w.osd.pgs().map(|pg| (pg.pgid, pg.info.last_update, pg.info.stats.stats.sum, pg.log.len())).collect();
+        let after: Vec<_> = w
+            .osd
+            .pgs()
+            .map(|pg| (pg.pgid, pg.record.info().last_update, pg.record.info().stats.stats.sum, pg.record.log().len()))
+            .collect();
         assert_eq!(before, after);
         // Down and up again: another interval, and up_thru had to show it.
-        assert!(w.osd.pgs().zip(&epochs).all(|(pg, e)| pg.info.history.same_interval_since > *e));
+        assert!(w.osd.pgs().zip(&epochs).all(|(pg, e)| pg.record.info().history.same_interval_since > *e));
         // A resend has the old answer.
         let again = w.send(1, &MOSDOp { attempt: 1, map_epoch: w.map.epoch, ..m.clone() }).remove(0);
         assert_eq!((again.result, again.replay_version, again.user_version), (0, first.replay_version, first.user_version));
@@ -123,7 +131,7 @@ fn duplicates_outlive_log_and_process() {
     for i in 0..400 {
         w.write("c", format!("{i}").as_bytes());
     }
-    let log = |w: &World| w.osd.pgs().map(|pg| (pg.log.len(), pg.log.dups_len(), pg.log.tail())).next().unwrap();
+    let log = |w: &World| w.osd.pgs().map(|pg| (pg.record.log().len(), pg.record.log().dups_len(), pg.record.log().tail())).next().unwrap();
     let before = log(&w);
     assert!(before.1 > 100);
     restart_whole(&mut w, Kind::Memory);
@@ -207,8 +215,8 @@ fn watches_and_snapshots_are_known_after_a_restart() {
     w.publish(|m| m.removed_snaps_queue.entry(POOL).or_default().insert(2, 1));
     w.go_on();
     let pg = w.osd.pgs().next().unwrap();
-    assert!(pg.info.purged_snaps.contains_point(2));
-    assert_eq!(pg.info.stats.stats.sum.num_object_clones, 0);
+    assert!(pg.record.info().purged_snaps.contains_point(2));
+    assert_eq!(pg.record.info().stats.stats.sum.num_object_clones, 0);
     assert_eq!(w.read("b").unwrap(), b"new");
 }
 
@@ -352,7 +360,7 @@ fn crashes(seed: u64, kind: Kind) -> u64 {
         let client = EntityName::client(4001);
         let logged: BTreeMap<u64, EVersion> = open
             .iter()
-            .filter_map(|(m, _)| Some((m.tid, w.osd.pgs().find_map(|pg| pg.log.find(&m.reqid_from(client)))?.version())))
+            .filter_map(|(m, _)| Some((m.tid, w.osd.pgs().find_map(|pg| pg.record.log().find(&m.reqid_from(client)))?.version())))
             .collect();
         assert_eq!(w.osd.perf().get(C::op_dup), 0);
         // Everything open is sent again, in order, by the new map.

@@ -1,15 +1,17 @@
 //! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink] [--only BUG]`, with a planted bug if one is named, or the planted bugs: `seeds --bugs [--only WORD,WORD]`.
 //! `--theme WORD` leaves the seeds with other themes out; `hostile` and `balanced` are words for it, too. With `--wires` all links of all seeds are real connections.
-//! `seeds --figure memory|block --count N` runs the plan by which speed is measured.
+//! `seeds --figure memory|block --count N` runs the plan by which speed is measured. `seeds --traces --from N --count N` prints what each seed's history
+//! hashes to, with every byte of every message and every effect: a change that is to behave as before leaves all of these lines as they are.
 //! `cargo xtask sim` calls it.
 
 use sim::plan::{StoreKind, Wire};
 use sim::planted::ALL;
-use sim::{Plan, Planted, Report, Rest, Seen, run};
+use sim::{Plan, Planted, Report, Rest, Seen, run, run_deep};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-const FLAGS: [&str; 10] = ["--from", "--count", "--seed", "--trace", "--shrink", "--bugs", "--only", "--theme", "--wires", "--figure"];
+const FLAGS: [&str; 11] =
+    ["--from", "--count", "--seed", "--trace", "--traces", "--shrink", "--bugs", "--only", "--theme", "--wires", "--figure"];
 
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
@@ -34,6 +36,9 @@ fn main() -> ExitCode {
         return bugs(value("--from").unwrap_or(0), value("--count").unwrap_or(1000), word("--only"), word("--theme"));
     }
     let (from, count) = (value("--from").unwrap_or(0), value("--count").unwrap_or(100));
+    if flag("--traces") {
+        return traces((from..from + count).filter(|seed| is_about(&plan_of(*seed), word("--theme"))));
+    }
     if flag("--figure") {
         return match word("--figure") {
             "memory" => figure(StoreKind::Ideal, from, count),
@@ -101,6 +106,18 @@ fn is_about(plan: &Plan, theme: &str) -> bool {
         || theme == "hostile" && plan.hostile > 0
         || theme == "balanced" && plan.balanced > 0
         || format!("{:?}", plan.theme).eq_ignore_ascii_case(theme)
+}
+
+/// What each seed's history hashes to, a line each.
+fn traces(seeds: impl Iterator<Item = u64>) -> ExitCode {
+    let mut is_right = true;
+    for seed in seeds {
+        let report = caught(seed, || run_deep(&plan_of(seed)));
+        let verdict = report.failure.as_deref().map_or("right", |why| why.lines().next().unwrap_or_default());
+        println!("{seed:#x} {:#018x} {} events: {verdict}", report.trace, report.events);
+        is_right &= report.failure.is_none();
+    }
+    if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Seeds of the plan by which speed is measured: what they were. How long they took is the caller's to say.
@@ -188,8 +205,10 @@ fn checker(why: &str) -> String {
 
 /// A broken invariant of a core is a failure of its seed, not of the run.
 fn run_caught(plan: &Plan, planted: Option<Planted>, loud: bool) -> Report {
-    let seed = plan.seed;
-    std::panic::catch_unwind(|| run(plan, planted, loud)).unwrap_or_else(|why| {
+    caught(plan.seed, || run(plan, planted, loud))
+}
+fn caught(seed: u64, run: impl FnOnce() -> Report + std::panic::UnwindSafe) -> Report {
+    std::panic::catch_unwind(run).unwrap_or_else(|why| {
         let text = why.downcast_ref::<String>().cloned().or_else(|| why.downcast_ref::<&str>().map(|s| s.to_string()));
         Report {
             seed,

@@ -11,7 +11,7 @@
 
 use super::divergent::{self, Rewound};
 use super::missing::Missing;
-use super::{LogError, PeerLog, common_point, last_complete};
+use super::{LogError, PeerLog, common_point};
 use crate::pg::log::Log;
 use crate::planted::{Bug, planted};
 use std::collections::BTreeSet;
@@ -138,8 +138,8 @@ impl Merged {
         let kept = ours.into_iter().take_while(|e| e.version <= self.rewind_to);
         self.older.iter().cloned().chain(kept).chain(self.newer.iter().cloned()).collect()
     }
-    /// The info becomes that of the merged log, which `log` is, with what `theirs` says of the whole group.
-    pub fn apply_to_info(&self, log: &Log, missing: &Missing, theirs: &PgInfo, info: &mut PgInfo) {
+    /// The info takes over from `theirs` what is said of the whole group. How far log and store go is its owner's to write.
+    pub fn apply_to_info(&self, missing: &Missing, theirs: &PgInfo, info: &mut PgInfo) {
         let (seq, epoch) = (info.stats.reported_seq, info.stats.reported_epoch);
         if !info.is_incomplete() {
             info.stats = theirs.stats.clone();
@@ -151,8 +151,6 @@ impl Merged {
             info.last_user_version = theirs.last_user_version;
             info.purged_snaps = theirs.purged_snaps.clone();
         }
-        (info.last_update, info.log_tail) = (self.head, self.tail);
-        info.last_complete = last_complete(log, missing);
         info.stats.stats.sum.num_objects_missing = missing.len() as i64;
     }
 }

@@ -1,37 +1,37 @@
 //! How a group becomes active: each member starts the interval, and says so when that is durable there.
 
 use super::{Bring, PeerOut, Peering, State};
+use crate::pg::record::Record;
 use base::Stamp;
-use types::{EVersion, Epoch, OsdId, PgInfo, PgShard};
+use types::{EVersion, Epoch, OsdId, PgShard};
 
 impl Peering {
     /// Starts the interval as its primary.
-    pub(super) fn activate(&mut self, info: &mut PgInfo, now: Stamp, out: &mut Vec<PeerOut>) {
+    pub(super) fn activate(&mut self, record: &mut Record, now: Stamp, out: &mut Vec<PeerOut>) {
         assert!(self.members.contains(&self.whoami), "{}: a primary is a member", self.pgid);
-        self.start_serving(info, self.mapping.epoch);
+        self.start_serving(record, self.mapping.epoch);
         self.activating = self.members.iter().copied().collect();
         self.told_by = self.mapping.epoch;
         self.enter(State::Activating, now);
         out.push(PeerOut::Activate);
     }
     /// Starts the interval as a replica, at the primary's word: by the epoch at which that has started it.
-    pub fn activate_replica(&mut self, info: &mut PgInfo, started: Epoch, now: Stamp) {
-        self.start_serving(info, started);
+    pub fn activate_replica(&mut self, record: &mut Record, started: Epoch, now: Stamp) {
+        self.start_serving(record, started);
         self.enter(State::ReplicaActive, now);
     }
     /// The group was made in the midst of an interval that began with this map: messages of all of it count.
     pub fn follow_since(&mut self, since: Epoch) {
         self.last_peering_reset = self.last_peering_reset.min(since);
     }
-    fn start_serving(&self, info: &mut PgInfo, started: Epoch) {
+    fn start_serving(&self, record: &mut Record, started: Epoch) {
         if self.mapping.may_serve() {
-            info.last_epoch_started = started;
-            info.last_interval_started = info.history.same_interval_since;
+            record.start_interval(started);
         }
     }
 
     /// A member's activation is durable. True with the last of them: the group serves, or has too few members to.
-    pub fn activated(&mut self, from: PgShard, info: &mut PgInfo, now: Stamp) -> bool {
+    pub fn activated(&mut self, from: PgShard, record: &mut Record, now: Stamp) -> bool {
         if self.state != State::Activating || !self.activating.remove(&from) || !self.activating.is_empty() {
             return false;
         }
@@ -41,16 +41,16 @@ impl Peering {
         }
         self.enter(if self.pending_merge().is_some() { State::Peered } else { State::Active }, now);
         self.creating = false;
-        info.history.last_epoch_started = info.last_epoch_started;
-        info.history.last_interval_started = info.last_interval_started;
+        record.started_everywhere();
         true
     }
     /// No member lacks an object any more.
-    pub fn recovered(&mut self, info: &mut PgInfo) {
+    pub fn recovered(&mut self, record: &mut Record) {
         self.is_recovered = true;
         if self.is_clean() {
-            info.history.last_epoch_clean = self.mapping.epoch;
-            info.history.last_interval_clean = info.history.same_interval_since;
+            let history = record.history_mut();
+            history.last_epoch_clean = self.mapping.epoch;
+            history.last_interval_clean = history.same_interval_since;
             self.past.clear();
         }
     }
@@ -99,9 +99,10 @@ impl Peering {
     }
 
     /// What the primary says of the group's past.
-    pub fn take_history(&mut self, theirs: &types::PgHistory, info: &mut PgInfo) {
-        info.history.merge(theirs);
-        if info.history.last_epoch_clean >= info.history.same_interval_since {
+    pub fn take_history(&mut self, theirs: &types::PgHistory, record: &mut Record) {
+        let history = record.history_mut();
+        history.merge(theirs);
+        if history.last_epoch_clean >= history.same_interval_since {
             self.past.clear();
         }
     }

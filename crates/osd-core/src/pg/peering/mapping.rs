@@ -3,7 +3,7 @@
 //! Holds the arithmetic of splits and merges. Holds no state of a group.
 
 use crate::planted::{Bug, planted};
-use types::{Epoch, OsdId, PgInterval};
+use types::{Epoch, OsdId, PgInterval, PgStat};
 
 /// A group's part in a merge: the source is over after it, the target has the objects of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +36,14 @@ impl Mapping {
             || merges(seed, self.pg_num, new.pg_num)
             || merges(seed, self.pg_num_pending, new.pg_num_pending)
             || merges(seed, new.pg_num_pending, self.pg_num_pending)
+    }
+    /// The group's statistics say where it lies.
+    pub fn note_in(&self, s: &mut PgStat) {
+        if s.up != self.up || s.acting != self.acting || s.up_primary != self.up_primary || s.acting_primary != self.acting_primary {
+            s.up.clone_from(&self.up);
+            s.acting.clone_from(&self.acting);
+            (s.up_primary, s.acting_primary, s.mapping_epoch) = (self.up_primary, self.acting_primary, self.epoch);
+        }
     }
     /// True if an interval with these members may serve clients.
     pub fn may_serve(&self) -> bool {

@@ -39,49 +39,49 @@ fn mapping(epoch: Epoch, acting: &[OsdId]) -> Mapping {
         pg_num_pending: 8,
     }
 }
-fn fresh(whoami: OsdId, epoch: Epoch) -> (Peering, PgInfo) {
+fn fresh(whoami: OsdId, epoch: Epoch) -> (Peering, Record) {
     let pgid = SpgId::whole(PgId::new(1, 3));
     let mut info = PgInfo::new(pgid);
     info.history = types::PgHistory::created(epoch, types::UTime::ZERO);
-    (Peering::new(pgid, whoami, mapping(epoch, &[0]), PastIntervals::default(), true, Stamp(0)), info)
+    (Peering::new(pgid, whoami, mapping(epoch, &[0]), PastIntervals::default(), true, Stamp(0)), Record::new(info))
 }
 
 #[test]
 fn a_new_group_of_one_gets_active_once_up_thru_shows() {
-    let (mut p, mut info) = fresh(0, 10);
+    let (mut p, mut record) = fresh(0, 10);
     let (mut map, mut out) = (Map { up: vec![0], up_thru: 5, up_from: 1 }, Vec::new());
-    p.step(&mut info, false, &map, Stamp(1), &mut out);
+    p.step(&mut record, false, &map, Stamp(1), &mut out);
     assert_eq!((p.state(), out.as_slice()), (State::WaitUpThru, &[PeerOut::UpThru(10)][..]));
     map.up_thru = 10;
     p.keep_interval(mapping(11, &[0]));
-    p.step(&mut info, false, &map, Stamp(2), &mut out);
+    p.step(&mut record, false, &map, Stamp(2), &mut out);
     assert_eq!(out[1], PeerOut::Activate);
-    assert!(p.activated(p.whoami(), &mut info, Stamp(3)) && !p.is_clean());
-    p.recovered(&mut info);
+    assert!(p.activated(p.whoami(), &mut record, Stamp(3)) && !p.is_clean());
+    p.recovered(&mut record);
     assert!(p.is_clean() && p.bits() == pg_state::ACTIVE | pg_state::CLEAN);
-    assert_eq!(info.history.last_epoch_clean, 11);
+    assert_eq!(record.info().history.last_epoch_clean, 11);
 }
 
 #[test]
 fn the_old_member_is_asked_and_serves_on() {
-    let (mut p, mut info) = fresh(1, 10);
+    let (mut p, mut record) = fresh(1, 10);
     p.keep_interval(mapping(10, &[0]));
     let map = Map { up: vec![0, 1], up_thru: 10, up_from: 1 };
-    p.start_interval(&mut info, mapping(20, &[1]), &map, Stamp(0));
+    p.start_interval(&mut record, mapping(20, &[1]), &map, Stamp(0));
     let mut out = Vec::new();
-    p.step(&mut info, false, &map, Stamp(1), &mut out);
+    p.step(&mut record, false, &map, Stamp(1), &mut out);
     assert_eq!((p.state(), out.as_slice()), (State::GetInfo, &[PeerOut::Query(PgShard::whole(0))][..]));
-    let mut theirs = info.clone();
+    let mut theirs = record.info().clone();
     // Its log does not reach back to what we have, which is nothing.
     (theirs.last_update, theirs.log_tail) = (EVersion::new(12, 7), EVersion::new(12, 3));
     theirs.last_epoch_started = 12;
-    p.heard(PgShard::whole(0), theirs, &mut info, Stamp(1));
-    p.step(&mut info, false, &map, Stamp(2), &mut out);
+    p.heard(PgShard::whole(0), theirs, &mut record, Stamp(1));
+    p.step(&mut record, false, &map, Stamp(2), &mut out);
     assert_eq!(out[1], PeerOut::PgTemp(vec![0]));
     assert!(!p.is_active());
     // With no member of that interval there, nothing is served.
-    p.start_interval(&mut info, mapping(21, &[1]), &map, Stamp(3));
-    p.step(&mut info, false, &Map { up: vec![1], up_thru: 30, up_from: 1 }, Stamp(4), &mut out);
+    p.start_interval(&mut record, mapping(21, &[1]), &map, Stamp(3));
+    p.step(&mut record, false, &Map { up: vec![1], up_thru: 30, up_from: 1 }, Stamp(4), &mut out);
     assert_eq!(p.state(), State::Down);
 }
 
@@ -89,18 +89,18 @@ fn the_old_member_is_asked_and_serves_on() {
 /// epoch that we count it from.
 #[test]
 fn members_of_the_first_map_behind_a_gap_may_have_written_before_it() {
-    let (mut p, mut info) = fresh(2, 10);
+    let (mut p, mut record) = fresh(2, 10);
     p.keep_interval(mapping(10, &[0]));
     // up_thru of the primary lies in the gap: 15.
     let map = Map { up: vec![0, 1, 2], up_thru: 15, up_from: 1 };
-    p.start_interval(&mut info, mapping(20, &[1]), &map, Stamp(0));
+    p.start_interval(&mut record, mapping(20, &[1]), &map, Stamp(0));
     let spans = |p: &Peering| p.past.intervals.iter().map(|i| (i.first, i.last)).collect::<Vec<_>>();
-    assert_eq!((spans(&p), info.history.same_interval_since), (vec![(10, 10), (11, 19)], 20));
+    assert_eq!((spans(&p), record.info().history.same_interval_since), (vec![(10, 10), (11, 19)], 20));
     // Maps without a gap: up_thru decides. osd.1 is asked.
-    p.start_interval(&mut info, mapping(21, &[2]), &map, Stamp(1));
+    p.start_interval(&mut record, mapping(21, &[2]), &map, Stamp(1));
     assert_eq!(spans(&p), [(10, 10), (11, 19)]);
     let mut out = Vec::new();
-    p.step(&mut info, false, &map, Stamp(2), &mut out);
+    p.step(&mut record, false, &map, Stamp(2), &mut out);
     assert_eq!((p.state(), out.as_slice()), (State::GetInfo, &[0, 1].map(|osd| PeerOut::Query(PgShard::whole(osd)))[..]));
 }
 
@@ -110,16 +110,17 @@ fn a_group_that_is_to_be_merged_gets_quiet_and_clean() {
         let pgid = SpgId::whole(PgId::new(1, seed));
         let mut info = PgInfo::new(pgid);
         info.history = types::PgHistory::created(10, types::UTime::ZERO);
+        let mut record = Record::new(info);
         let at = Mapping { pg_num_pending: pending, ..mapping(20, &[0]) };
         let mut p = Peering::new(pgid, 0, mapping(10, &[0]), PastIntervals::default(), false, Stamp(0));
         assert_eq!(p.is_new_interval(&at), role.is_some());
         let map = Map { up: vec![0], up_thru: 30, up_from: 1 };
-        p.start_interval(&mut info, at, &map, Stamp(0));
-        p.step(&mut info, false, &map, Stamp(1), &mut Vec::new());
-        p.activated(p.whoami(), &mut info, Stamp(2));
-        p.recovered(&mut info);
+        p.start_interval(&mut record, at, &map, Stamp(0));
+        p.step(&mut record, false, &map, Stamp(1), &mut Vec::new());
+        p.activated(p.whoami(), &mut record, Stamp(2));
+        p.recovered(&mut record);
         assert_eq!((p.pending_merge(), p.is_premerge(), p.is_active()), (role, role.is_some(), role.is_none()));
-        assert!(p.is_clean() && info.history.last_epoch_clean == 20);
+        assert!(p.is_clean() && record.info().history.last_epoch_clean == 20);
     }
 }
 
@@ -137,29 +138,29 @@ fn children_of_a_split() {
 fn a_better_log_is_fetched_and_members_are_judged_beside_it() {
     let mut at = mapping(20, &[1, 0]);
     (at.size, at.min_size) = (2, 1);
-    let (mut p, mut info) = fresh(1, 10);
+    let (mut p, mut record) = fresh(1, 10);
     p.keep_interval(mapping(10, &[0]));
     let map = Map { up: vec![0, 1], up_thru: 30, up_from: 1 };
-    p.start_interval(&mut info, at, &map, Stamp(0));
+    p.start_interval(&mut record, at, &map, Stamp(0));
     let mut out = Vec::new();
-    p.step(&mut info, false, &map, Stamp(1), &mut out);
-    let mut theirs = info.clone();
+    p.step(&mut record, false, &map, Stamp(1), &mut out);
+    let mut theirs = record.info().clone();
     (theirs.last_update, theirs.last_complete, theirs.last_epoch_started) = (EVersion::new(12, 7), EVersion::new(12, 7), 12);
-    p.heard(PgShard::whole(0), theirs.clone(), &mut info, Stamp(1));
-    p.step(&mut info, false, &map, Stamp(1), &mut out);
+    p.heard(PgShard::whole(0), theirs.clone(), &mut record, Stamp(1));
+    p.step(&mut record, false, &map, Stamp(1), &mut out);
     let asked = PeerOut::QueryLog(PgShard::whole(0), Some(EVersion::ZERO));
     assert_eq!(
         (p.state(), p.best(), out.as_slice()),
         (State::GetLog, Some(PgShard::whole(0)), &[PeerOut::Query(PgShard::whole(0)), asked][..])
     );
-    (info.last_update, info.last_epoch_started) = (theirs.last_update, 12);
+    record = Record::new(PgInfo { last_update: theirs.last_update, last_epoch_started: 12, ..record.info().clone() });
     p.merged(theirs, Default::default(), Stamp(2));
-    p.step(&mut info, false, &map, Stamp(2), &mut out);
+    p.step(&mut record, false, &map, Stamp(2), &mut out);
     assert_eq!((p.state(), out.last()), (State::Activating, Some(&PeerOut::Activate)));
-    assert!(!p.activated(p.whoami(), &mut info, Stamp(3)) && p.activated(PgShard::whole(0), &mut info, Stamp(3)) && p.is_active());
+    assert!(!p.activated(p.whoami(), &mut record, Stamp(3)) && p.activated(PgShard::whole(0), &mut record, Stamp(3)) && p.is_active());
     // Writes go to members, and to no former one.
     let (former, sent) = (PgShard::whole(5), EVersion::new(20, 8));
-    p.judged(former, Member::unasked(PgInfo { last_update: EVersion::new(9, 1), ..info.clone() }));
+    p.judged(former, Member::unasked(PgInfo { last_update: EVersion::new(9, 1), ..record.info().clone() }));
     p.sent_to_members(sent);
     let known = |member| p.judged_member(member).map(|known| known.info.last_update);
     assert_eq!((known(PgShard::whole(0)), known(former)), (Some(sent), Some(EVersion::new(9, 1))));
@@ -167,17 +168,18 @@ fn a_better_log_is_fetched_and_members_are_judged_beside_it() {
 
 #[test]
 fn a_member_that_was_started_again_is_asked_for_its_log_anew() {
-    let (mut p, mut info) = fresh(1, 10);
+    let (mut p, mut record) = fresh(1, 10);
     p.keep_interval(mapping(10, &[0]));
     let mut map = Map { up: vec![0, 1], up_thru: 30, up_from: 1 };
-    p.start_interval(&mut info, mapping(20, &[1]), &map, Stamp(0));
+    p.start_interval(&mut record, mapping(20, &[1]), &map, Stamp(0));
     let (former, mut out) = (PgShard::whole(0), Vec::new());
-    p.step(&mut info, false, &map, Stamp(1), &mut out);
-    let theirs = PgInfo { last_update: EVersion::new(12, 7), last_complete: EVersion::new(12, 7), last_epoch_started: 12, ..info.clone() };
-    p.heard(former, theirs, &mut info, Stamp(1));
+    p.step(&mut record, false, &map, Stamp(1), &mut out);
+    let theirs =
+        PgInfo { last_update: EVersion::new(12, 7), last_complete: EVersion::new(12, 7), last_epoch_started: 12, ..record.info().clone() };
+    p.heard(former, theirs, &mut record, Stamp(1));
     let mut asks = |p: &mut Peering, map: &Map| {
         let mut out = Vec::new();
-        p.step(&mut info, false, map, Stamp(2), &mut out);
+        p.step(&mut record, false, map, Stamp(2), &mut out);
         out
     };
     let asked = [PeerOut::QueryLog(former, Some(EVersion::ZERO))];
@@ -191,15 +193,15 @@ fn a_member_that_was_started_again_is_asked_for_its_log_anew() {
 
 #[test]
 fn a_former_member_is_told_to_let_go_once_for_each_of_its_lives() {
-    let (mut p, mut info) = fresh(0, 10);
+    let (mut p, mut record) = fresh(0, 10);
     let mut map = Map { up: vec![0, 5], up_thru: 10, up_from: 1 };
-    p.step(&mut info, false, &map, Stamp(1), &mut Vec::new());
-    assert!(p.activated(p.whoami(), &mut info, Stamp(2)));
-    p.recovered(&mut info);
-    let (stray, theirs) = (PgShard::new(5, p.whoami().shard), PgInfo { last_update: EVersion::new(9, 1), ..info.clone() });
+    p.step(&mut record, false, &map, Stamp(1), &mut Vec::new());
+    assert!(p.activated(p.whoami(), &mut record, Stamp(2)));
+    p.recovered(&mut record);
+    let (stray, theirs) = (PgShard::new(5, p.whoami().shard), PgInfo { last_update: EVersion::new(9, 1), ..record.info().clone() });
     let theirs = PgInfo { history: types::PgHistory::created(9, types::UTime::ZERO), ..theirs };
     let mut told = |p: &mut Peering, map: &Map| {
-        p.heard(stray, theirs.clone(), &mut info, Stamp(3));
+        p.heard(stray, theirs.clone(), &mut record, Stamp(3));
         p.take_strays(map)
     };
     assert_eq!(told(&mut p, &map), [stray]);

@@ -2,6 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`room`] | what a group has for it |
 //! | [`run`] | what is recovered, by which member and when |
 //! | [`host`] | what recovery needs of the group that it works for |
 //! | [`subset`] | which bytes are sent, and which the other member has already |
@@ -12,6 +13,7 @@
 pub mod apply;
 pub mod cut;
 pub mod host;
+pub(super) mod room;
 pub mod run;
 pub mod subset;
 pub mod wire;

@@ -28,6 +28,7 @@ use crate::op::{PlanStop, load_object};
 use crate::pg::backfill::run::{Backfill, Next};
 use crate::pg::backfill::target;
 use crate::pg::logs::missing::Missing;
+use crate::pg::peering::Lacking;
 use crate::planted::{Bug, planted};
 use crate::work::{For, Work};
 use base::Stamp;
@@ -64,15 +65,6 @@ struct Active {
     since: Stamp,
     /// Members whose next part the store did not give yet.
     due: BTreeSet<PgShard>,
-}
-
-/// How it stands with what members lack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Lacking {
-    pub on_primary: u64,
-    /// Copies that are not where they should be.
-    pub copies: u64,
-    pub unfound: u64,
 }
 
 /// One group's recovery. What it remembers is bounded by what members lack.

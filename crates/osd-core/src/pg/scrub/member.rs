@@ -3,66 +3,35 @@
 //! A map is made of what our store has after every write that came before the question, as messages of one primary come in its order.
 
 use super::super::Pg;
+use super::room::Asked;
 use super::scan::Scan;
 use super::scan_limits;
 use super::slots::ScrubSlots;
 use crate::event::Level;
-use crate::peers;
 use crate::shared::Cx;
 use crate::work::Work;
 use denc::Denc;
-use messages::{MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve, Message, scrub_reserve};
+use messages::{MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve, scrub_reserve};
 use store::StoreError;
-use types::{Epoch, HObject, PgShard, ScrubMap, features};
-
-/// A map that our primary asked for.
-#[derive(Debug)]
-pub(super) struct Asked {
-    to: PgShard,
-    min_epoch: Epoch,
-    scan: Scan,
-    pub work: Work,
-}
+use types::{PgShard, ScrubMap};
 
 impl Pg {
-    pub(super) fn send_reserve(&self, to: PgShard, kind: i32, cx: &mut Cx<'_>) {
-        let msg = MOSDScrubReserve { pgid: self.pgid_at(to), map_epoch: cx.sh.map.epoch, kind, from: self.ourselves() };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
-    }
-    pub(super) fn ask_for_map(&self, to: PgShard, start: HObject, end: HObject, deep: bool, cx: &mut Cx<'_>) {
-        let msg = MOSDRepScrub {
-            pgid: self.pgid_at(to),
-            scrub_from: types::EVersion::ZERO,
-            scrub_to: self.info.last_update,
-            map_epoch: cx.sh.map.epoch,
-            chunky: true,
-            start,
-            end,
-            deep,
-            min_epoch: self.peering.last_peering_reset,
-            allow_preemption: false,
-            priority: 0,
-            high_priority: false,
-        };
-        peers::send(to.osd, msg.encode(features::SUPPORTED), cx);
-    }
-
     /// Slots: a primary asks us, or a member answers us.
     pub(crate) fn reserve_came(&mut self, m: &MOSDScrubReserve, cx: &mut Cx<'_>) {
         if m.map_epoch < self.peering.last_peering_reset {
             return;
         }
         match m.kind {
-            scrub_reserve::REQUEST if self.is_of_primary(m.from, m.map_epoch) => {
+            scrub_reserve::REQUEST if self.peering.is_of_primary(m.from, m.map_epoch) => {
                 let max = cx.sh.config.int("osd_max_scrubs").max(1) as usize;
                 let may = cx.sh.config.get("osd_scrub_during_recovery") == Some("true") || !cx.sh.recovery_slots.is_used();
                 if self.scrubs.lent_slot.is_none() && may {
                     self.scrubs.lent_slot = ScrubSlots::take(&cx.sh.scrub_slots, max);
                 }
                 let kind = if self.scrubs.lent_slot.is_some() { scrub_reserve::GRANT } else { scrub_reserve::REJECT };
-                self.send_reserve(m.from, kind, cx);
+                self.tell().scrub_slot(m.from, kind, cx);
             }
-            scrub_reserve::RELEASE if self.is_of_primary(m.from, m.map_epoch) => self.scrubs.lent_slot = None,
+            scrub_reserve::RELEASE if self.peering.is_of_primary(m.from, m.map_epoch) => self.scrubs.lent_slot = None,
             scrub_reserve::GRANT | scrub_reserve::REJECT => {
                 let Some(run) = &mut self.scrubs.run else { return };
                 let mut out = Vec::new();
@@ -73,7 +42,7 @@ impl Pg {
                 {
                     self.scrubs.own_slot = None;
                     self.scrubs.wanted = self.scrubs.wanted.or(order.filter(|order| order.is_requested));
-                    self.put_off_scrub(cx);
+                    self.scrubs.put_off(cx);
                 }
                 if self.scrubs.run.as_ref().is_some_and(|run| run.is_over()) {
                     self.scrubs.run = None;
@@ -87,7 +56,7 @@ impl Pg {
 
     /// Our primary asks for our map of a range.
     pub(crate) fn scrub_asked(&mut self, from: PgShard, m: &MOSDRepScrub, cx: &mut Cx<'_>) {
-        if self.is_of_primary(from, m.map_epoch) && self.peering.state() == super::super::peering::State::ReplicaActive {
+        if self.peering.is_of_primary(from, m.map_epoch) && self.peering.state() == super::super::peering::State::ReplicaActive {
             let scan = Scan::new(m.start.detach(), m.end.detach(), m.deep);
             self.scrubs.asked = Some(Box::new(Asked { to: from, min_epoch: m.min_epoch, scan, work: Work::Busy }));
             self.asked_turn(cx);
@@ -98,14 +67,7 @@ impl Pg {
         let limits = scan_limits(cx);
         match asked.scan.turn(&mut *cx.sh.store, self.coll, &limits) {
             Ok(Some(map)) => {
-                let msg = MOSDRepScrubMap {
-                    pgid: self.pgid_at(asked.to),
-                    map_epoch: asked.min_epoch,
-                    from: self.ourselves(),
-                    preempted: false,
-                    data: map.to_bytes(features::SUPPORTED),
-                };
-                return peers::send(asked.to.osd, msg.encode(features::SUPPORTED), cx);
+                return self.tell().scrub_map(asked.to, &map, asked.min_epoch, cx);
             }
             Ok(None) => {}
             Err(error @ (StoreError::Wait(_) | StoreError::Full)) => asked.work = Work::stopped(&error),

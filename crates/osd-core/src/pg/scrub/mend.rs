@@ -5,21 +5,35 @@
 //! meets the damage again; unless an OSD that is away may have one: then the object is not found, and the request waits.
 
 use super::super::Pg;
+use super::super::at_store::Submitted;
 use super::super::objects::head_name;
-use super::super::submit::Submitted;
+use super::super::replicate::InFlight;
 use super::compare::{Bad, Found, NewDigests};
+use super::comparing;
 use super::run::Scrub;
 use crate::event::{Effect, Level};
 use crate::op::{Plan, PlanKind, SnapIndexChange, load_object};
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use denc::Denc;
-use store::{InfoChange, LogDelta};
 use types::object_info::OI_ATTR;
 use types::{
-    ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, ObjectCleanRegions, ObjectStatSum, PgLogEntry, PgMissingItem, PgShard, SnapSet,
+    ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, ObjectCleanRegions, ObjectStatSum, PgLogEntry, PgMissingItem, SnapSet,
     Transaction, UTime,
 };
+
+/// The entry of a change of our own.
+fn own_entry(op: LogOp, obj: &HObject, version: EVersion, prior_version: EVersion, cx: &Cx<'_>) -> PgLogEntry {
+    PgLogEntry {
+        op,
+        soid: obj.clone(),
+        version,
+        prior_version,
+        mtime: if op == LogOp::DELETE { UTime::ZERO } else { cx.now() },
+        mod_desc: ModDesc::unrollbackable(),
+        ..PgLogEntry::default()
+    }
+}
 
 impl Pg {
     /// A request on a name that is inspected, or that a chunk holds back, waits; one on a copy that is known to be bad has it mended first.
@@ -60,7 +74,7 @@ impl Pg {
     }
     pub(super) fn inspect(&mut self, head: &HObject, cx: &mut Cx<'_>) {
         if self.scrubs.run.is_none() {
-            let run = Scrub::bare(self.comparing(cx), Vec::new(), HObject::pgmeta(self.pgid.pgid));
+            let run = Scrub::bare(comparing(self.pgid, self.peering.whoami(), cx), Vec::new(), HObject::pgmeta(self.pgid.pgid));
             self.scrubs.run = Some(Box::new(run));
         }
         self.scrubs.run.as_mut().expect("made above").suspect(head);
@@ -89,13 +103,6 @@ impl Pg {
         }
     }
 
-    /// Names of which our copy is bad: with the next request it is mended.
-    pub(super) fn note_suspects(&mut self, found: &Found) {
-        let ours = self.ourselves();
-        let bad_here = found.bad.iter().filter(|(_, bad)| bad.shards().any(|shard| shard == ours));
-        self.scrubs.suspects = bad_here.map(|(obj, bad)| (obj.head(), bad.version)).collect();
-    }
-
     /// Repairs what a scrub found; how many findings that settles is returned.
     pub(super) fn repair(&mut self, found: &Found, cx: &mut Cx<'_>) -> u64 {
         self.mend(found, cx) + self.write_digests(&found.digests, cx) + self.remove_extra(found, cx)
@@ -109,7 +116,6 @@ impl Pg {
         }
         if count > 0 {
             self.scrubs.is_mending = true;
-            self.note_complete();
             cx.sh.report_soon = true;
             self.begin_recovery_of(found.bad.keys(), cx);
         }
@@ -117,13 +123,13 @@ impl Pg {
     }
     fn give_up_copies(&mut self, obj: &HObject, bad: &Bad, cx: &mut Cx<'_>) -> u64 {
         let need = bad.version;
-        if need > self.info.last_update || need == EVersion::ZERO {
+        if need > self.record.info().last_update || need == EVersion::ZERO {
             return 0;
         }
         let item = PgMissingItem { need, have: EVersion::ZERO, delete: false, clean_regions: ObjectCleanRegions::fully_dirty() };
         let mut count = 0;
         for shard in bad.shards() {
-            if shard != self.ourselves() {
+            if shard != self.peering.whoami() {
                 count += u64::from(self.peering.lost_copy(shard, obj, &item));
                 continue;
             }
@@ -134,16 +140,8 @@ impl Pg {
     }
     /// Our copy is lacked from now on; false if the store has no room for saying so.
     pub(in crate::pg) fn lack_own(&mut self, obj: &HObject, item: &PgMissingItem, cx: &mut Cx<'_>) -> bool {
-        self.missing.insert(obj, item.clone());
-        self.info.last_complete = super::super::logs::last_complete(&self.log, &self.missing);
-        let info = InfoChange::Fast(store::FastInfo::of(&self.info));
-        let delta = LogDelta { missing: vec![(obj.clone(), Some(item.clone()))], info, ..LogDelta::new(self.pgid) };
-        let is_kept = self.to_store(Transaction::new(self.coll), Some(delta), Submitted::Record, cx);
-        if !is_kept {
-            self.missing.remove(obj);
-            self.note_complete();
-        }
-        is_kept
+        let (at_store, txn) = (&mut self.at_store, Transaction::new(self.coll));
+        self.record.lack(obj, item, |delta| at_store.takes(txn, Some(delta), Submitted::Record, cx))
     }
     /// What was known of an object's copies is of no use.
     fn forget_copy(&mut self, obj: &HObject) {
@@ -154,19 +152,9 @@ impl Pg {
         }
     }
 
-    /// True if one of these members has an object at this version, or a former one has it or may yet say so: then a copy that is damaged here is of no
-    /// use to anyone, and one that can be waited for is.
-    pub(in crate::pg) fn may_be_had_elsewhere(&self, obj: &HObject, need: EVersion, members: &[PgShard], cx: &Cx<'_>) -> bool {
-        let has = |member: PgShard| {
-            let known = self.peering.judged_member(member);
-            known.is_some_and(|k| k.info.last_update >= need && *obj < k.info.last_backfill && !k.missing.contains(obj))
-        };
-        let mut former = self.peering.former(&*cx.sh.map).into_iter();
-        members.iter().any(|member| has(*member)) || former.any(|(member, state)| state.may_have_more() || has(member))
-    }
     /// Our copy is damaged: we lack the object at this version from now on. False if that can't be.
     pub(in crate::pg) fn give_up_own(&mut self, obj: &HObject, need: EVersion, cx: &mut Cx<'_>) -> bool {
-        if self.missing.contains(obj) || need > self.info.last_update || need == EVersion::ZERO {
+        if self.record.missing().contains(obj) || need > self.record.info().last_update || need == EVersion::ZERO {
             return false;
         }
         let item = PgMissingItem { need, have: EVersion::ZERO, delete: false, clean_regions: ObjectCleanRegions::fully_dirty() };
@@ -180,12 +168,11 @@ impl Pg {
         for obj in &found.hopeless {
             let Ok(context) = load_object(&*cx.sh.store, self.coll, obj) else { continue };
             let need = context.info.version;
-            if context.exists && self.may_be_had_elsewhere(obj, need, &[], cx) && self.give_up_own(obj, need, cx) {
+            if context.exists && self.peering.may_be_had_elsewhere(obj, need, &[], &*cx.sh.map) && self.give_up_own(obj, need, cx) {
                 given_up.push(obj.clone());
             }
         }
         if !given_up.is_empty() {
-            self.note_complete();
             cx.sh.report_soon = true;
             self.begin_recovery_of(given_up.iter(), cx);
         }
@@ -199,7 +186,7 @@ impl Pg {
             if !ctx.exists || !obj.is_head() || self.lacks_name(obj, true) {
                 continue;
             }
-            let version = self.next_version();
+            let version = self.record.next_version(self.epoch);
             (ctx.info.prior_version, ctx.info.version) = (ctx.info.version, version);
             match data {
                 Some(digest) => ctx.info.set_data_digest(*digest),
@@ -211,7 +198,7 @@ impl Pg {
             }
             let mut txn = Transaction::new(self.coll);
             txn.set_attr(&GHObject::plain(obj.clone()), ByteStr::from_static(OI_ATTR), ctx.info.to_bytes(cx.sh.osd_features));
-            let entry = self.own_entry(LogOp::MODIFY, obj, version, ctx.info.prior_version, cx);
+            let entry = own_entry(LogOp::MODIFY, obj, version, ctx.info.prior_version, cx);
             let plan = own_plan(txn, entry, ctx.info.user_version, ctx.detached(), Vec::new());
             count += u64::from(self.submit_own(plan, cx));
         }
@@ -231,7 +218,7 @@ impl Pg {
             let mut txn = Transaction::new(self.coll);
             txn.touch(&name);
             txn.remove(&name);
-            let entry = self.own_entry(LogOp::DELETE, clone, self.next_version(), *prior, cx);
+            let entry = own_entry(LogOp::DELETE, clone, self.record.next_version(self.epoch), *prior, cx);
             let gone = SnapIndexChange { clone: clone.clone(), old: snaps_of(&head.snapset, clone), new: Vec::new() };
             let plan = own_plan(txn, entry, 0, head.detached(), vec![gone]);
             // The finding was one of the clone and one of its head's.
@@ -240,20 +227,9 @@ impl Pg {
         count
     }
 
-    fn own_entry(&self, op: LogOp, obj: &HObject, version: EVersion, prior_version: EVersion, cx: &Cx<'_>) -> PgLogEntry {
-        PgLogEntry {
-            op,
-            soid: obj.clone(),
-            version,
-            prior_version,
-            mtime: if op == LogOp::DELETE { UTime::ZERO } else { cx.now() },
-            mod_desc: ModDesc::unrollbackable(),
-            ..PgLogEntry::default()
-        }
-    }
     fn submit_own(&mut self, plan: Plan, cx: &mut Cx<'_>) -> bool {
-        let reqid = self.own_reqid(cx);
-        let inflight = self.own_inflight(&plan, reqid, cx);
+        let reqid = cx.own_reqid();
+        let inflight = InFlight::own(&plan.log, self.peering.members().clone(), reqid, cx.clock.mono);
         self.submit_plan(plan, inflight, cx).is_ok()
     }
 }

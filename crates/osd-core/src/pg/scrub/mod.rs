@@ -2,6 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`room`] | what a group has for it |
 //! | [`run`] | a scrub of a group, chunk by chunk, on its primary |
 //! | [`scan`] | what a member has of a chunk |
 //! | [`compare`] | copies of an object compared: which one counts, what is wrong with the others |
@@ -19,6 +20,7 @@ mod member;
 mod mend;
 mod planted;
 pub mod results;
+pub(super) mod room;
 pub mod run;
 pub mod scan;
 mod schedule;
@@ -29,133 +31,22 @@ mod tests;
 
 use super::Pg;
 use crate::event::{Effect, Level};
-use crate::request::ClientOp;
 use crate::shared::Cx;
-use crate::work::{Status, Work};
-use base::Stamp;
 use compare::{Comparing, Found};
-use member::Asked;
 use results::Results;
 use run::{Env, Order, Out, Pace, Scrub};
-use slots::{ScrubSlot, ScrubSlots};
-use std::collections::{BTreeMap, VecDeque};
+use slots::ScrubSlots;
 use store::StoreError;
-use types::{EVersion, HObject, ObjectStatSum, PgShard, pg_state};
+use types::{HObject, ObjectStatSum, PgShard, PgStat, SpgId};
 
-/// What a group has for scrubbing.
-#[derive(Debug, Default)]
-pub(super) struct Room {
-    /// What is to be done next, and from when on.
-    wanted: Option<Order>,
-    not_before: Stamp,
-    /// As primary.
-    run: Option<Box<Scrub>>,
-    own_slot: Option<ScrubSlot>,
-    /// As another member: the slot that our primary has, and the map that it asked for.
-    lent_slot: Option<ScrubSlot>,
-    asked: Option<Box<Asked>>,
-    results: Option<Results>,
-    /// Heads of names of which the last scrub found our copy bad and another one good: with the next request on one it is mended.
-    suspects: BTreeMap<HObject, EVersion>,
-    /// Requests that wait for an inspection, or until a chunk is over, by head; each is one that the OSD's budget has let in.
-    held: BTreeMap<HObject, VecDeque<Box<ClientOp>>>,
-    /// Copies are being made anew.
-    is_mending: bool,
-    /// When that is over the group is looked at again.
-    checks_after: bool,
-    /// The last repair left something.
-    has_failed: bool,
-    /// When the group was first seen here, for one that was never scrubbed.
-    known_since_s: u32,
-}
-
-impl Room {
-    pub fn requests(&self) -> impl Iterator<Item = &ClientOp> {
-        self.held.values().flatten().map(|op| &**op)
-    }
-    pub fn end_requests(&mut self) -> impl Iterator<Item = Box<ClientOp>> + use<> {
-        std::mem::take(&mut self.held).into_values().flatten()
-    }
-    pub fn reset(&mut self, conn: crate::event::ConnId) {
-        self.held.retain(|_, ops| {
-            ops.retain(|op| op.conn != conn);
-            !ops.is_empty()
-        });
-    }
-    /// The interval is over: what was found is of members that may no longer be some. Requests are taken by [`Room::end_requests`].
-    pub fn end_interval(&mut self) {
-        if let Some(order) = self.run.take().and_then(|run| run.order())
-            && order.is_requested
-        {
-            self.wanted.get_or_insert(order);
-        }
-        (self.own_slot, self.lent_slot, self.asked, self.results) = (None, None, None, None);
-        (self.is_mending, self.checks_after, self.has_failed) = (false, false, false);
-        self.suspects.clear();
-    }
-    /// An object of this head's name was written.
-    pub fn changed(&mut self, head: &HObject, by: &ObjectStatSum, version: Option<EVersion>) {
-        if let Some(run) = &mut self.run {
-            run.changed(head, by, version);
-        }
-        match (version, self.suspects.get_mut(head)) {
-            (Some(version), Some(of)) => *of = version,
-            (None, Some(_)) => drop(self.suspects.remove(head)),
-            (_, None) => {}
-        }
-    }
-    pub fn work(&self) -> Work {
-        self.run.as_ref().map_or(Work::Idle, |run| run.work())
-    }
-    pub fn is_inspecting(&self) -> bool {
-        self.run.as_ref().is_some_and(|run| run.is_inspecting())
-    }
-    pub fn asked_work(&self) -> Work {
-        self.asked.as_ref().map_or(Work::Idle, |asked| asked.work)
-    }
-    pub fn results(&self) -> Option<&Results> {
-        self.results.as_ref()
-    }
-    pub fn works_mut(&mut self) -> impl Iterator<Item = &mut Work> {
-        self.run.iter_mut().map(|run| run.work_mut()).chain(self.asked.iter_mut().map(|asked| &mut asked.work))
-    }
+pub(super) fn comparing(pgid: SpgId, whoami: PgShard, cx: &Cx<'_>) -> Comparing {
+    Comparing { pgid, whoami, mode: "scrub", repair: false, size_max: cx.sh.limits.object_size_max }
 }
 
 impl Pg {
-    /// A scrub is asked for: begun by the next tick.
-    pub fn want_scrub(&mut self, deep: bool, repair: bool) {
-        let before = self.scrubs.wanted.unwrap_or_default();
-        let (deep, repair) = (deep || repair || before.deep, repair || before.repair && !before.is_auto);
-        self.scrubs.wanted = Some(Order { deep, repair, is_requested: true, ..Order::default() });
-        self.scrubs.not_before = Stamp(0);
-    }
-    pub(super) fn scrub_bits(&self) -> u64 {
-        let order = self.scrubs.run.as_ref().and_then(|run| run.order());
-        let mut bits = match order {
-            Some(order) if order.deep => pg_state::SCRUBBING | pg_state::DEEP_SCRUB,
-            Some(_) => pg_state::SCRUBBING,
-            None => 0,
-        };
-        if self.scrubs.is_mending || order.is_some_and(|order| order.repair && !order.is_auto) {
-            bits |= pg_state::REPAIR;
-        }
-        if self.scrubs.has_failed {
-            bits |= pg_state::FAILED_REPAIR;
-        }
-        bits
-    }
-    pub(super) fn scrub_status(&self) -> Option<Status> {
-        let run = self.scrubs.run.as_ref()?;
-        let what = run.order().map_or("inspection", Order::name);
-        Some(Status { what, pgid: Some(self.pgid), work: run.work(), progress: run.progress() })
-    }
-    pub(crate) fn comparing(&self, cx: &Cx<'_>) -> Comparing {
-        Comparing { pgid: self.pgid, whoami: self.ourselves(), mode: "scrub", repair: false, size_max: cx.sh.limits.object_size_max }
-    }
-
     /// About once a second: what is due begins, what is over ends.
     pub(super) fn tick_scrub(&mut self, cx: &mut Cx<'_>) {
-        if self.scrubs.is_mending && !self.is_lacking() {
+        if self.scrubs.is_mending && !self.peering.is_lacking(&self.record) {
             self.scrubs.is_mending = false;
             cx.sh.report_soon = true;
             if std::mem::take(&mut self.scrubs.checks_after) {
@@ -172,10 +63,11 @@ impl Pg {
         let Some(slot) = ScrubSlots::take(&cx.sh.scrub_slots, max) else { return };
         self.scrubs.own_slot = Some(slot);
         (self.scrubs.wanted, self.scrubs.results) = (None, Some(Results::default()));
-        self.info.stats.objects_scrubbed = 0;
+        self.record.stats_mut().objects_scrubbed = 0;
         let mut out = Vec::new();
         let members: Vec<PgShard> = self.peering.others().collect();
-        let mut run = Scrub::new(order, self.comparing(cx), members, HObject::pgmeta(self.pgid.pgid), &mut out);
+        let mut run =
+            Scrub::new(order, comparing(self.pgid, self.peering.whoami(), cx), members, HObject::pgmeta(self.pgid.pgid), &mut out);
         (run.started, run.started_wall_ns) = (cx.clock.mono, cx.clock.wall_ns);
         self.scrubs.run = Some(Box::new(run));
         cx.sh.report_soon = true;
@@ -187,7 +79,7 @@ impl Pg {
     pub(super) fn scrub_turn(&mut self, cx: &mut Cx<'_>) {
         let Some(mut run) = self.scrubs.run.take_if(|run| run.work().is_busy()) else { return };
         let order = run.order().unwrap_or_default();
-        let (limits, pace) = (scan_limits(cx), self.pace(order, cx));
+        let (limits, pace) = (scan_limits(cx), pace(order, cx));
         let (others, lacking): (Vec<PgShard>, _) = (self.peering.others().collect(), &self.peering);
         let members = |head: Option<&HObject>| {
             let has = |member: &&PgShard| {
@@ -228,8 +120,8 @@ impl Pg {
             return cx.out.push(Effect::Stop { why: Some(why) });
         }
         let members = self.scrubs.run.as_ref().map(|run| run.members().to_vec()).unwrap_or_default();
-        members.into_iter().for_each(|member| self.send_reserve(member, messages::scrub_reserve::RELEASE, cx));
-        self.put_off_scrub(cx);
+        members.into_iter().for_each(|member| self.tell().scrub_slot(member, messages::scrub_reserve::RELEASE, cx));
+        self.scrubs.put_off(cx);
         self.scrubs.run = None;
         self.end_scrub(cx);
     }
@@ -238,9 +130,9 @@ impl Pg {
     pub(super) fn scrub_out(&mut self, out: Vec<Out>, cx: &mut Cx<'_>) {
         for one in out {
             match one {
-                Out::Reserve(member) => self.send_reserve(member, messages::scrub_reserve::REQUEST, cx),
-                Out::Release(member) => self.send_reserve(member, messages::scrub_reserve::RELEASE, cx),
-                Out::Ask(member, start, end, deep) => self.ask_for_map(member, start, end, deep, cx),
+                Out::Reserve(member) => self.tell().scrub_slot(member, messages::scrub_reserve::REQUEST, cx),
+                Out::Release(member) => self.tell().scrub_slot(member, messages::scrub_reserve::RELEASE, cx),
+                Out::Ask(member, start, end, deep) => self.tell().scrub_range(member, start, end, deep, cx),
                 Out::Line(level, text) => cx.out.push(Effect::ClusterLog { level, text }),
                 Out::Inspected(head, found) => self.inspected(&head, &found, cx),
                 Out::ChunkOver => self.release_held(cx),
@@ -255,14 +147,14 @@ impl Pg {
         let is_few = !found.bad.is_empty() && found.bad.len() <= auto_max;
         let repairs = order.repair && (!order.is_auto || is_few);
         let mode = if order.is_auto && repairs { "repair" } else { order.name() };
-        let sums_were_wrong = self.check_sums(mode, &mut found);
+        let sums_were_wrong = check_sums(self.pgid, &self.record.info().stats, mode, &mut found);
         let mut fixed = u64::from(repairs && sums_were_wrong);
         let (missing, inconsistent) = found.bad_counts();
         if missing + inconsistent > 0 {
             found.error(format!("{} {mode} {missing} missing, {inconsistent} inconsistent objects", self.pgid));
         }
-        if repairs || self.info.stats.stats_invalid {
-            self.take_sums(&found);
+        if repairs || self.record.info().stats.stats_invalid {
+            take_sums(self.record.stats_mut(), &found.sum);
         }
         if let Some(results) = &mut self.scrubs.results {
             results.add(&found);
@@ -271,12 +163,12 @@ impl Pg {
                 found.lines.push((Level::Warn, text));
             }
         }
-        self.note_suspects(&found);
+        self.scrubs.note_suspects(&found, self.peering.whoami());
         if repairs {
             fixed += self.repair(&found, cx);
         }
         let errors = found.errors();
-        let sum = &self.info.stats.stats.sum;
+        let sum = &self.record.info().stats.stats.sum;
         let mut text = format!("{} {mode} {}", self.pgid.pgid, if errors == 0 { "ok".into() } else { format!("{errors} errors") });
         if !order.deep && sum.num_deep_scrub_errors > 0 {
             text += &format!(" ( {} remaining deep scrub error details lost)", sum.num_deep_scrub_errors);
@@ -301,12 +193,12 @@ impl Pg {
         if order.deep_on_error && !order.deep && is_few {
             self.scrubs.wanted.get_or_insert(Order { deep: true, repair: true, is_auto: true, is_requested: true, ..Order::default() });
         }
-        self.share_info(cx);
+        self.tell().info_to_all(cx);
     }
 
     /// When it was, and what it found, as the manager is told and as the record keeps.
     fn note_scrubbed(&mut self, order: Order, found: &Found, cx: &mut Cx<'_>) {
-        let sum = &mut self.info.stats.stats.sum;
+        let sum = &mut self.record.stats_mut().stats.sum;
         sum.num_shallow_scrub_errors = found.shallow as i64;
         if order.deep {
             sum.num_deep_scrub_errors = found.deep as i64;
@@ -314,64 +206,67 @@ impl Pg {
             (sum.num_omap_bytes, sum.num_omap_keys) = (found.sum.num_omap_bytes, found.sum.num_omap_keys);
         }
         sum.num_scrub_errors = sum.num_shallow_scrub_errors + sum.num_deep_scrub_errors;
-        let (now, h) = (cx.now(), &mut self.info.history);
-        (h.last_scrub, h.last_scrub_stamp) = (self.info.last_update, now);
+        let (now, last_update) = (cx.now(), self.record.info().last_update);
+        let h = self.record.history_mut();
+        (h.last_scrub, h.last_scrub_stamp) = (last_update, now);
         if order.deep {
-            (h.last_deep_scrub, h.last_deep_scrub_stamp) = (self.info.last_update, now);
+            (h.last_deep_scrub, h.last_deep_scrub_stamp) = (last_update, now);
         }
         if found.shallow == 0 && (found.deep == 0 || !order.deep) {
             h.last_clean_scrub_stamp = now;
         }
-        self.info.stats.objects_scrubbed = found.count;
+        self.record.stats_mut().objects_scrubbed = found.count;
         let began = self.scrubs.run.as_ref().map_or(cx.clock.wall_ns, |run| run.started_wall_ns);
         let took_s = cx.clock.wall_ns.saturating_sub(began) as f64 * 1e-9;
-        self.info.stats.last_scrub_duration_s = took_s.ceil().max(1.0) as _;
-        self.info.stats.scrub_duration_s = took_s;
+        self.record.stats_mut().last_scrub_duration_s = took_s.ceil().max(1.0) as _;
+        self.record.stats_mut().scrub_duration_s = took_s;
         cx.sh.report_soon = true;
         self.save_info(cx);
     }
+}
 
-    /// Compares what was counted with what the group's statistics say; true if they differ. A guess (`stats_invalid`) is no error.
-    fn check_sums(&self, mode: &str, found: &mut Found) -> bool {
-        let is_wrong = !self.info.stats.stats_invalid && counted_of(&self.info.stats.stats.sum) != counted_of(&found.sum);
-        if is_wrong {
-            let (ours, counted) = (&self.info.stats.stats.sum, &found.sum);
-            let pair = |of: fn(&ObjectStatSum) -> i64| format!("{}/{}", of(counted), of(ours));
-            let text = format!(
-                "{} {mode} : stat mismatch, got {} objects, {} clones, {} dirty, {} omap, {} pinned, 0/0 hit_set_archive, {} whiteouts, {} bytes, \
-                 {} manifest objects, 0/0 hit_set_archive bytes.",
-                self.pgid,
-                pair(|s| s.num_objects),
-                pair(|s| s.num_object_clones),
-                pair(|s| s.num_objects_dirty),
-                pair(|s| s.num_objects_omap),
-                pair(|s| s.num_objects_pinned),
-                pair(|s| s.num_whiteouts),
-                pair(|s| s.num_bytes),
-                pair(|s| s.num_objects_manifest),
-            );
-            found.error(text);
-            found.shallow += 1;
-        }
-        is_wrong
+/// Compares what was counted with what the group's statistics say; true if they differ. A guess (`stats_invalid`) is no error.
+fn check_sums(pgid: SpgId, stats: &PgStat, mode: &str, found: &mut Found) -> bool {
+    let is_wrong = !stats.stats_invalid && counted_of(&stats.stats.sum) != counted_of(&found.sum);
+    if is_wrong {
+        let (ours, counted) = (&stats.stats.sum, &found.sum);
+        let pair = |of: fn(&ObjectStatSum) -> i64| format!("{}/{}", of(counted), of(ours));
+        let text = format!(
+            "{} {mode} : stat mismatch, got {} objects, {} clones, {} dirty, {} omap, {} pinned, 0/0 hit_set_archive, {} whiteouts, {} bytes, \
+             {} manifest objects, 0/0 hit_set_archive bytes.",
+            pgid,
+            pair(|s| s.num_objects),
+            pair(|s| s.num_object_clones),
+            pair(|s| s.num_objects_dirty),
+            pair(|s| s.num_objects_omap),
+            pair(|s| s.num_objects_pinned),
+            pair(|s| s.num_whiteouts),
+            pair(|s| s.num_bytes),
+            pair(|s| s.num_objects_manifest),
+        );
+        found.error(text);
+        found.shallow += 1;
     }
-    /// What was counted is what there is: of every object, as the good copies have it.
-    fn take_sums(&mut self, found: &Found) {
-        let (sum, counted) = (&mut self.info.stats.stats.sum, &found.sum);
-        sum.num_objects = counted.num_objects;
-        sum.num_bytes = counted.num_bytes;
-        sum.num_object_clones = counted.num_object_clones;
-        sum.num_objects_dirty = counted.num_objects_dirty;
-        sum.num_objects_omap = counted.num_objects_omap;
-        sum.num_objects_pinned = counted.num_objects_pinned;
-        sum.num_objects_manifest = counted.num_objects_manifest;
-        sum.num_whiteouts = counted.num_whiteouts;
-        self.info.stats.stats_invalid = false;
-    }
-    fn pace(&self, order: Order, cx: &Cx<'_>) -> Pace {
-        let names = if order.deep { "osd_scrub_chunk_max" } else { "osd_shallow_scrub_chunk_max" };
-        Pace { names_max: cx.sh.config.int(names).max(1) as usize, rest_ns: (cx.sh.config.num("osd_scrub_sleep").max(0.0) * 1e9) as u64 }
-    }
+    is_wrong
+}
+
+/// What was counted is what there is: of every object, as the good copies have it.
+fn take_sums(stats: &mut PgStat, counted: &ObjectStatSum) {
+    let sum = &mut stats.stats.sum;
+    sum.num_objects = counted.num_objects;
+    sum.num_bytes = counted.num_bytes;
+    sum.num_object_clones = counted.num_object_clones;
+    sum.num_objects_dirty = counted.num_objects_dirty;
+    sum.num_objects_omap = counted.num_objects_omap;
+    sum.num_objects_pinned = counted.num_objects_pinned;
+    sum.num_objects_manifest = counted.num_objects_manifest;
+    sum.num_whiteouts = counted.num_whiteouts;
+    stats.stats_invalid = false;
+}
+
+fn pace(order: Order, cx: &Cx<'_>) -> Pace {
+    let names = if order.deep { "osd_scrub_chunk_max" } else { "osd_shallow_scrub_chunk_max" };
+    Pace { names_max: cx.sh.config.int(names).max(1) as usize, rest_ns: (cx.sh.config.num("osd_scrub_sleep").max(0.0) * 1e9) as u64 }
 }
 
 /// What is counted exactly.

@@ -7,31 +7,21 @@
 use super::super::Pg;
 use super::run::Order;
 use crate::shared::Cx;
-use base::{Rng, Stamp};
+use base::Rng;
 use maps::pool_opts::OptKey;
-use maps::{map_flags, pool_flags};
-use types::UTime;
+use maps::{PgPool, map_flags, pool_flags};
+use types::{PgHistory, PgId, UTime};
 
-/// How long a refused scrub waits, at least and at most, in nanoseconds. Source: ours; stock tries after `osd_scrub_sleep` and some ticks.
-const PUT_OFF_NS: (u64, u64) = (1_000_000_000, 5_000_000_000);
+/// The facts by which a group is due.
+struct Calendar<'a> {
+    pgid: PgId,
+    pool: &'a PgPool,
+    history: &'a PgHistory,
+    /// When the group was first seen here, for one that was never scrubbed.
+    known_since_s: u32,
+}
 
-impl Pg {
-    /// What is to be begun now.
-    pub(super) fn due_scrub(&mut self, cx: &mut Cx<'_>) -> Option<Order> {
-        if self.scrubs.known_since_s == 0 {
-            self.scrubs.known_since_s = cx.now().sec;
-        }
-        let is_ready = self.peering.is_primary() && self.peering.is_active() && self.peering.is_clean() && !self.is_lacking();
-        if !is_ready || cx.clock.mono < self.scrubs.not_before {
-            return None;
-        }
-        let during_recovery = cx.sh.config.get("osd_scrub_during_recovery") == Some("true");
-        if !during_recovery && cx.sh.recovery_slots.is_used() {
-            return None;
-        }
-        self.scrubs.wanted.or_else(|| self.scheduled(cx))
-    }
-
+impl Calendar<'_> {
     /// What comes by itself, if it is time.
     fn scheduled(&self, cx: &Cx<'_>) -> Option<Order> {
         let flag = |map: u32, pool: u64| cx.sh.map.has_flag(map) || self.pool.has(pool);
@@ -51,34 +41,48 @@ impl Pg {
         })
     }
     fn last(&self, stamp: UTime) -> f64 {
-        f64::from(if stamp.is_zero() { self.scrubs.known_since_s } else { stamp.sec })
+        f64::from(if stamp.is_zero() { self.known_since_s } else { stamp.sec })
     }
     fn interval(&self, key: OptKey, name: &str, cx: &Cx<'_>) -> f64 {
         self.pool.opts.double(key).filter(|set| *set > 0.0).unwrap_or_else(|| cx.sh.config.num(name))
     }
     /// A number from 0 to 1 that stays the same until the next scrub.
     fn share(&self, stamp: UTime) -> f64 {
-        let seed = u64::from(self.pgid.pgid.seed) << 32 ^ (self.pgid.pgid.pool as u64) << 48 ^ u64::from(stamp.sec);
+        let seed = u64::from(self.pgid.seed) << 32 ^ (self.pgid.pool as u64) << 48 ^ u64::from(stamp.sec);
         Rng::new(seed).below(1000) as f64 / 1000.0
     }
     /// The second from which on a shallow scrub is due.
-    pub(crate) fn scrub_due(&self, cx: &Cx<'_>) -> f64 {
-        let stamp = self.info.history.last_scrub_stamp;
+    fn scrub_due(&self, cx: &Cx<'_>) -> f64 {
+        let stamp = self.history.last_scrub_stamp;
         let min = self.interval(OptKey::SCRUB_MIN_INTERVAL, "osd_scrub_min_interval", cx);
         let max = self.interval(OptKey::SCRUB_MAX_INTERVAL, "osd_scrub_max_interval", cx).max(min);
         let spread = cx.sh.config.num("osd_scrub_interval_randomize_ratio").max(0.0);
         self.last(stamp) + (min * (1.0 + spread * self.share(stamp))).min(max)
     }
     fn deep_scrub_due(&self, cx: &Cx<'_>) -> f64 {
-        let stamp = self.info.history.last_deep_scrub_stamp;
+        let stamp = self.history.last_deep_scrub_stamp;
         let interval = self.interval(OptKey::DEEP_SCRUB_INTERVAL, "osd_deep_scrub_interval", cx);
         let spread = cx.sh.config.num("osd_deep_scrub_randomize_ratio").max(0.0);
         self.last(stamp) + interval * (1.0 + spread * self.share(stamp))
     }
+}
 
-    /// A member had no slot: it is tried again some seconds later.
-    pub(super) fn put_off_scrub(&mut self, cx: &mut Cx<'_>) {
-        let (min, max) = PUT_OFF_NS;
-        self.scrubs.not_before = Stamp(cx.clock.mono.0 + min + cx.sh.rng.below(max - min));
+impl Pg {
+    /// What is to be begun now.
+    pub(super) fn due_scrub(&mut self, cx: &mut Cx<'_>) -> Option<Order> {
+        if self.scrubs.known_since_s == 0 {
+            self.scrubs.known_since_s = cx.now().sec;
+        }
+        let is_ready =
+            self.peering.is_primary() && self.peering.is_active() && self.peering.is_clean() && !self.peering.is_lacking(&self.record);
+        if !is_ready || cx.clock.mono < self.scrubs.not_before {
+            return None;
+        }
+        let during_recovery = cx.sh.config.get("osd_scrub_during_recovery") == Some("true");
+        if !during_recovery && cx.sh.recovery_slots.is_used() {
+            return None;
+        }
+        let (history, known_since_s) = (&self.record.info().history, self.scrubs.known_since_s);
+        self.scrubs.wanted.or_else(|| Calendar { pgid: self.pgid.pgid, pool: &self.pool, history, known_since_s }.scheduled(cx))
     }
 }

@@ -212,7 +212,9 @@ impl Node {
     }
     fn take(&mut self, mut log: Log, merged: Merged, theirs: &PgInfo) {
         log.take_merge(&merged);
-        merged.apply_to_info(&log, &self.missing, theirs, &mut self.info);
+        merged.apply_to_info(&self.missing, theirs, &mut self.info);
+        (self.info.last_update, self.info.log_tail) = (merged.head, merged.tail);
+        self.info.last_complete = super::super::last_complete(&log, &self.missing);
         for obj in &merged.remove {
             self.store.remove(obj);
         }
