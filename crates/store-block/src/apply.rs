@@ -2,6 +2,7 @@
 //!
 //! A replayed change can be wrong only if we wrote it wrong or the log lies: that is an error, not a panic.
 
+use crate::alloc::Alloc;
 use crate::codec::{Corrupt, Get};
 use crate::colls;
 use crate::key;
@@ -9,6 +10,7 @@ use crate::layers::over;
 use crate::meta::layer::Val;
 use crate::onode::{Chunk, Hint, Onode, Usage, get_unwritten};
 use crate::ops::{self, Op};
+use crate::overlay::Overlay;
 use crate::planted::{Bug, planted};
 use crate::state::Core;
 use bytes::Bytes;
@@ -29,6 +31,18 @@ pub struct At {
 const NOT_OWN: Corrupt = Corrupt("a block is written that is not the object's own");
 const GONE: Corrupt = Corrupt("a change is to an object that is not there");
 
+/// A place is an object's from now on.
+fn give(alloc: &mut Alloc, overlay: &mut Overlay, place: u64, slots: u64) -> Result<(), Corrupt> {
+    if !alloc.is_free(place, slots) {
+        return Err(Corrupt("a place is given to a second object"));
+    }
+    alloc.take(place, slots);
+    if !planted(Bug::KeepFreedImage) {
+        overlay.drop_blocks(place, slots);
+    }
+    Ok(())
+}
+
 impl Core {
     /// The object's node, to be changed.
     fn node_mut(&mut self, slot: u32) -> Result<&mut Onode, Corrupt> {
@@ -36,28 +50,28 @@ impl Core {
         self.objects.get_mut(slot).node.as_deref_mut().ok_or(GONE)
     }
 
-    /// A chunk's place is not the object's any more.
-    fn let_go(&mut self, seq: u64, slot: u32, place: u64, slots: u64, shared: bool) {
-        if shared && !self.refs.release(place) {
-            self.count_again(slot, -(slots as i64));
-            return;
+    /// Places are not the object's any more.
+    fn let_go(&mut self, seq: u64, slot: u32, gone: &[Chunk]) {
+        for chunk in gone {
+            let (place, slots) = (chunk.place, chunk.slots());
+            if chunk.shared && !self.refs.release(place) {
+                self.count_again(slot, -(slots as i64));
+                continue;
+            }
+            if !planted(Bug::KeepFreedImage) {
+                self.overlay.drop_blocks(place, slots);
+            }
+            self.alloc.free(seq, place, slots);
+            if planted(Bug::ReuseFreedEarly) {
+                self.alloc.release(u64::MAX, |_, _| false);
+            }
         }
-        if !planted(Bug::KeepFreedImage) {
-            self.overlay.drop_blocks(place, slots);
-        }
-        self.alloc.free(seq, place, slots);
-        if planted(Bug::ReuseFreedEarly) {
-            self.alloc.release(u64::MAX, |_, _| false);
-        }
-    }
-    fn let_all_go(&mut self, seq: u64, slot: u32, gone: &[Chunk]) {
-        gone.iter().for_each(|chunk| self.let_go(seq, slot, chunk.place, chunk.slots(), chunk.shared));
     }
     /// All of an object's chunks and rows go.
     fn remove_node(&mut self, seq: u64, slot: u32) {
         self.touch(slot);
         if let Some(node) = self.objects.get_mut(slot).node.take() {
-            self.let_all_go(seq, slot, &node.chunks);
+            self.let_go(seq, slot, &node.chunks);
             self.remove_omap(&node);
         }
     }
@@ -98,21 +112,21 @@ impl Core {
             }
             Op::Map { cell, place, slots } => {
                 let before = self.objects.usage(slot);
-                self.give(*place, *slots)?;
+                give(&mut self.alloc, &mut self.overlay, *place, *slots)?;
                 let had = self.node_mut(slot)?.replace(*cell, Some(Chunk::new(*cell, *place, *slots)));
-                self.let_all_go(at.seq, slot, &had);
+                self.let_go(at.seq, slot, &had);
                 self.count(slot, before);
             }
             Op::Part { cell, first, place, slots } => {
                 let before = self.objects.usage(slot);
-                self.give(*place, *slots)?;
+                give(&mut self.alloc, &mut self.overlay, *place, *slots)?;
                 self.node_mut(slot)?.add(Chunk::part(*cell, *first, *place, *slots));
                 self.count(slot, before);
             }
             Op::Unmap { cell } => {
                 let before = self.objects.usage(slot);
                 let had = self.node_mut(slot)?.replace(*cell, None);
-                self.let_all_go(at.seq, slot, &had);
+                self.let_go(at.seq, slot, &had);
                 self.count(slot, before);
             }
             Op::Image { cell, block, at: place, crc } => {
@@ -153,8 +167,17 @@ impl Core {
                 };
                 chunk.ok_or(NOT_OWN)?.set(*block, crate::layout::SPOILED);
             }
-            Op::Unshare { cell } => self.unshare(slot, *cell, |_| true)?,
-            Op::UnsharePart { cell, place } => self.unshare(slot, *cell, |chunk| chunk.place == *place)?,
+            Op::Unshare { cell } | Op::UnsharePart { cell, .. } => {
+                let is_it = |chunk: &&mut Chunk| !matches!(op, Op::UnsharePart { place, .. } if *place != chunk.place);
+                let node = self.node_mut(slot)?;
+                let places = node.find(*cell);
+                let chunk = node.chunks[places].iter_mut().find(is_it).ok_or(Corrupt("a place is unshared that its cell has not"))?;
+                chunk.shared = false;
+                let place = chunk.place;
+                if self.refs.unshare(place) != Some(1) {
+                    return Err(Corrupt("a chunk is unshared that others share"));
+                }
+            }
             Op::Unwritten(ranges) => {
                 let unwritten = get_unwritten(&mut Get::new(ranges.as_ref()))?;
                 self.node_mut(slot)?.set_unwritten(unwritten);
@@ -247,17 +270,6 @@ impl Core {
         Ok(())
     }
 
-    /// A place is an object's from now on.
-    fn give(&mut self, place: u64, slots: u64) -> Result<(), Corrupt> {
-        if !self.alloc.is_free(place, slots) {
-            return Err(Corrupt("a place is given to a second object"));
-        }
-        self.alloc.take(place, slots);
-        if !planted(Bug::KeepFreedImage) {
-            self.overlay.drop_blocks(place, slots);
-        }
-        Ok(())
-    }
     /// A block of a cell has this content now, in that place of the cell's and in no other.
     fn set_block(&mut self, seq: u64, slot: u32, cell: u64, block: u64, place: u64, crc: u32) -> Result<(), Corrupt> {
         let node = self.node_mut(slot)?;
@@ -275,22 +287,10 @@ impl Core {
         let before = self.objects.usage(slot);
         let gone = self.node_mut(slot)?.clear(cell, mask, but);
         if !gone.is_empty() {
-            self.let_all_go(seq, slot, &gone);
+            self.let_go(seq, slot, &gone);
             self.count(slot, before);
         }
         Ok(())
-    }
-    /// One of a cell's places is the object's alone.
-    fn unshare(&mut self, slot: u32, cell: u64, which: impl Fn(&Chunk) -> bool) -> Result<(), Corrupt> {
-        let node = self.node_mut(slot)?;
-        let places = node.find(cell);
-        let chunk = node.chunks[places].iter_mut().find(|chunk| which(chunk)).ok_or(Corrupt("a place is unshared that its cell has not"))?;
-        chunk.shared = false;
-        let place = chunk.place;
-        match self.refs.unshare(place) {
-            Some(1) => Ok(()),
-            _ => Err(Corrupt("a chunk is unshared that others share")),
-        }
     }
     /// The number of the omap's own rows, and the layer that it stands on.
     fn omap_grows(&mut self, slot: u32, by: u64) -> Result<(u64, u64), Corrupt> {

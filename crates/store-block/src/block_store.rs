@@ -109,7 +109,7 @@ impl BlockStore {
     /// Makes a store that an older program made one of this version, which that program can't read; false if it is one. Waits: for tools, before anything
     /// is submitted.
     pub fn finalize(&mut self) -> Result<bool, String> {
-        self.0.get_mut().finalize()
+        crate::finalize::finalize(self.0.get_mut())
     }
     /// True if the store is of this version; false if it stays as an older program made it.
     pub fn is_final(&self) -> bool {

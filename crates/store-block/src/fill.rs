@@ -368,7 +368,8 @@ fn without_a_look_at_the_room_it_is_noticed() {
 
 #[test]
 fn gaps_that_count_whatever_comes_are_noticed() {
-    let noticed = catch_unwind(AssertUnwindSafe(|| with(Bug::CountGaps, || fill_one(With::HalfChunks, [16 << 20, 8 << 20, 1 << 20], false))));
+    let noticed =
+        catch_unwind(AssertUnwindSafe(|| with(Bug::CountGaps, || fill_one(With::HalfChunks, [16 << 20, 8 << 20, 1 << 20], false))));
     let text = noticed.expect_err("a store that refuses says that it is full");
     println!("{}", text.downcast_ref::<String>().expect("it says so"));
 }

@@ -6,22 +6,20 @@ use crate::key;
 use crate::meta::layer::Val;
 use crate::state::Core;
 
-impl Core {
-    /// Makes the store one of this version; false if it is one. Waits: for tools, before anything is submitted.
-    pub fn finalize(&mut self) -> Result<bool, String> {
-        if self.sb.is_final {
-            return Ok(false);
-        }
-        self.finish_checkpoints()?;
-        self.sb.is_final = true;
-        // Both superblocks say so before anything of this version is written: either may be lost.
-        for _ in 0..2 {
-            // Until the checkpoint puts the counters there, it has something to do.
-            self.table.put(&[key::COUNTERS], Val::Del);
-            self.generations.want();
-            self.finish_checkpoints()?;
-        }
-        self.alloc.take_in_pieces();
-        Ok(true)
+/// Makes the store one of this version; false if it is one. Waits: for tools, before anything is submitted.
+pub fn finalize(core: &mut Core) -> Result<bool, String> {
+    if core.sb.is_final {
+        return Ok(false);
     }
+    core.finish_checkpoints()?;
+    core.sb.is_final = true;
+    // Both superblocks say so before anything of this version is written: either may be lost.
+    for _ in 0..2 {
+        // Until the checkpoint puts the counters there, it has something to do.
+        core.table.put(&[key::COUNTERS], Val::Del);
+        core.generations.want();
+        core.finish_checkpoints()?;
+    }
+    core.alloc.take_in_pieces();
+    Ok(true)
 }

@@ -82,6 +82,7 @@ mod tests;
 #[cfg(test)]
 mod unreadable;
 mod wal;
+mod way;
 mod write;
 
 // Crash states allocate a lot.

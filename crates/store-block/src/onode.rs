@@ -318,7 +318,11 @@ impl Onode {
             }
             let (n, first) = (u64::from(slots & 0x3f), if is_part { u64::from(get.u8()?) } else { 0 });
             let mask = get.u16()?;
-            if n == 0 || place % CHUNK_BLOCKS + n > CHUNK_BLOCKS || first + n > CHUNK_BLOCKS || u64::from(mask) & !(((1 << n) - 1) << first) != 0 {
+            if n == 0
+                || place % CHUNK_BLOCKS + n > CHUNK_BLOCKS
+                || first + n > CHUNK_BLOCKS
+                || u64::from(mask) & !(((1 << n) - 1) << first) != 0
+            {
                 return Err(Corrupt("a chunk's place is malformed"));
             }
             here = if i > 0 && step == 0 { here } else { 0 };

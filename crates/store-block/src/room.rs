@@ -93,6 +93,16 @@ impl Room {
     }
 }
 
+/// Empty chunks that transactions which wait may take: what they were promised, but for what gaps have room for.
+fn promised_chunks(core: &Core) -> u64 {
+    let chunks = core.queue.promised_chunks();
+    if !core.sb.is_final {
+        return chunks;
+    }
+    let blocks = chunks * core.queue.largest();
+    chunks.min(blocks.saturating_sub(core.alloc.gap_blocks()).div_ceil(CHUNK_BLOCKS))
+}
+
 impl Core {
     /// Bytes of rows that changed since the last checkpoint began, and how many rows.
     fn recent(&self) -> (u64, u64) {
@@ -176,20 +186,11 @@ impl Core {
         let splits = self.splits(rows + self.inflow.frozen.1 + growth.rows);
         let room = self.room_with(bytes);
         let promised = room.promised - self.kept() / 2 + 2 * (splits + splits / 16);
-        promised > room.own + room.lent + room.data_empty.saturating_sub(self.promised_chunks() * CHUNK_BLOCKS)
+        promised > room.own + room.lent + room.data_empty.saturating_sub(promised_chunks(self) * CHUNK_BLOCKS)
     }
     /// Chunks that may be lent to metadata now: all but those that were promised to transactions.
     pub fn chunks_to_lend(&self) -> u64 {
-        self.alloc.empty_chunks().saturating_sub(self.promised_chunks())
-    }
-    /// Empty chunks that transactions which wait may take: what they were promised, but for what gaps have room for.
-    fn promised_chunks(&self) -> u64 {
-        let chunks = self.queue.promised_chunks();
-        if !self.sb.is_final {
-            return chunks;
-        }
-        let blocks = chunks * self.queue.largest();
-        chunks.min(blocks.saturating_sub(self.alloc.gap_blocks()).div_ceil(CHUNK_BLOCKS))
+        self.alloc.empty_chunks().saturating_sub(promised_chunks(self))
     }
     /// Takes what the devices have become larger by. The new sizes and the allocator's new pages become durable with one superblock. Waits.
     pub fn grow(&mut self) -> Result<(u64, u64), String> {

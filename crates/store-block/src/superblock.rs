@@ -182,8 +182,9 @@ impl Superblock {
     }
     pub fn decode(block: &Bytes) -> Label<Self> {
         match open_block(block, 2) {
-            Label::Ours(get) => Self::fields(get)
-                .map_or(Label::None, |sb| Label::Ours(Self { is_final: u32::from_le_bytes([block[16], block[17], block[18], block[19]]) == VERSION, ..sb })),
+            Label::Ours(get) => Self::fields(get).map_or(Label::None, |sb| {
+                Label::Ours(Self { is_final: u32::from_le_bytes([block[16], block[17], block[18], block[19]]) == VERSION, ..sb })
+            }),
             Label::Version(v) => Label::Version(v),
             Label::None => Label::None,
         }

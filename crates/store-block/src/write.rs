@@ -21,6 +21,7 @@ use crate::ops::{self, Op};
 use crate::planted::{Bug, planted};
 use crate::state::Core;
 use crate::wal::Batch;
+use crate::way::{Part, Way, Ways, parts};
 use bytes::Bytes;
 use smallvec::SmallVec;
 use store::{StoreError, StoreResult};
@@ -34,59 +35,12 @@ pub struct Target {
     pub ticket: u64,
 }
 
-/// A part of a cell.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    cell: u64,
-    /// Bytes in the cell.
-    from: u64,
-    to: u64,
-}
-
-impl Part {
-    /// It begins and ends with a block.
-    fn is_aligned(self) -> bool {
-        self.from.is_multiple_of(BLOCK) && self.to.is_multiple_of(BLOCK)
-    }
-}
-
-fn parts(offset: u64, len: u64) -> impl Iterator<Item = Part> {
-    let end = offset + len;
-    let cells = if len == 0 { 0..0 } else { offset / CHUNK..end.div_ceil(CHUNK) };
-    cells.map(move |cell| Part { cell, from: offset.max(cell * CHUNK) - cell * CHUNK, to: end.min((cell + 1) * CHUNK) - cell * CHUNK })
-}
-
-/// What is new and at least so many blocks goes directly to its place.
-const DIRECT_BLOCKS: u64 = 8;
-// And so does everything new that goes where there was something before, and into holes while many write.
-const _: () = assert!(DIRECT_BLOCKS <= CHUNK_BLOCKS);
-
 /// What is to be written.
 #[derive(Debug, Clone, Copy)]
 struct Data<'a> {
     bytes: &'a [u8],
     /// Whose bytes these are a part of, if they are to be had without a copy.
     shared: Option<&'a Bytes>,
-}
-
-/// A cell that clones share has at most so many places beside each other, of so many blocks together: then all that it has is moved to one. When the
-/// clones are gone, what was replaced of their place is of no use to others, so it is bounded.
-const PLACES_MAX: usize = 8;
-const PLACES_BLOCKS: u64 = CHUNK_BLOCKS + CHUNK_BLOCKS / 2;
-/// And it gets another only if that saves the copy of so many blocks.
-const SAVED_MIN: u32 = 4;
-
-/// How a part of a cell is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// Images, into places that the cell has.
-    InPlace,
-    /// One more place, for these blocks.
-    Beside { first: u64, slots: u64 },
-    /// A place of so many blocks; the cell's old content is not needed.
-    New { slots: u64 },
-    /// A place of so many blocks, with what the cell has.
-    Move { slots: u64 },
 }
 
 fn broken(e: Corrupt) -> StoreError {
@@ -135,21 +89,17 @@ impl Core {
         done
     }
 
-    /// Where a block of the cell may be written: in the place of the object's own that has it, or in the last one that has room for it.
-    fn home(&self, slot: u32, cell: u64, block: u64) -> Option<&Chunk> {
-        let own = |chunk: &&Chunk| chunk.blocks().contains(&block) && self.is_own(chunk);
-        let places = self.objects.node(slot)?.places(cell);
-        match places {
-            [chunk] => Some(chunk).filter(own),
-            _ => places.iter().find(|chunk| chunk.has(block)).filter(own).or_else(|| places.iter().rev().find(own)),
+    fn ways(&self, slot: u32) -> Ways<'_> {
+        Ways {
+            node: self.objects.node(slot),
+            refs: &self.refs,
+            is_final: self.sb.is_final,
+            without_images: self.queue.is_without_images(),
+            is_many: self.log.load_before().is_many(),
         }
     }
-    /// No clone has the place, though clones may have had it.
-    fn is_own(&self, chunk: &Chunk) -> bool {
-        !chunk.shared || self.refs.get(chunk.place) == Some(1)
-    }
     fn image(&mut self, slot: u32, cell: u64, block: u64, pieces: [&[u8]; 3]) -> StoreResult<()> {
-        let place = self.home(slot, cell, block).expect("the cell has a place for the block").at(block);
+        let place = self.ways(slot).home(cell, block).expect("the cell has a place for the block").at(block);
         let n = self.log.open_mut().image(place, pieces);
         let op = Op::<&[u8]>::Image { cell, block, at: place, crc: block_crc(self.log.open().last_image()) };
         self.name(slot);
@@ -157,7 +107,16 @@ impl Core {
         self.apply(At { seq: self.log.seq(), slot, images: n, run: None }, &op).map_err(broken)
     }
     /// Whole blocks, directly to places that the cell has just got.
-    fn direct(&mut self, slot: u32, cell: u64, laid: &[Chunk], block: u64, before: &[u8], data: Data<'_>, behind: &[u8]) -> StoreResult<()> {
+    fn direct(
+        &mut self,
+        slot: u32,
+        cell: u64,
+        laid: &[Chunk],
+        block: u64,
+        before: &[u8],
+        data: Data<'_>,
+        behind: &[u8],
+    ) -> StoreResult<()> {
         let end = block + (before.len() + data.bytes.len() + behind.len()) as u64 / BLOCK;
         if let Some(one) = laid.iter().find(|chunk| chunk.blocks().contains(&block) && end <= chunk.blocks().end) {
             return self.direct_at(slot, cell, block, one.at(block), before, data, behind);
@@ -195,37 +154,6 @@ impl Core {
         self.apply(At { seq: self.log.seq(), slot, images: 0, run: Some(run) }, &op).map_err(broken)
     }
 
-    fn way(&self, slot: u32, part: Part, size_after: u64) -> Way {
-        let last_block = (part.to - 1) / BLOCK;
-        // The object ends with this part, for all that is known: no more blocks than it needs.
-        let tail = part.cell * CHUNK + part.to >= size_after;
-        let exact = |from_start: bool| if tail && from_start { last_block + 1 } else { CHUNK_BLOCKS };
-        let places = self.objects.node(slot).map_or(&[][..], |o| o.places(part.cell));
-        let span = places.iter().map(|c| c.blocks().end).max().unwrap_or(0);
-        let mut blocks = part.from / BLOCK..last_block + 1;
-        match places {
-            _ if part.from == 0 && part.to == CHUNK => Way::New { slots: CHUNK_BLOCKS },
-            [] => Way::New { slots: exact(part.from < BLOCK) },
-            _ if !self.queue.is_without_images() && blocks.all(|block| self.home(slot, part.cell, block).is_some()) => Way::InPlace,
-            // All that there is gets replaced.
-            _ if part.from == 0 && part.to >= span * BLOCK => Way::New { slots: exact(true) },
-            _ => self.beside(places, part, span).unwrap_or(Way::Move { slots: if last_block < span { span } else { CHUNK_BLOCKS } }),
-        }
-    }
-    /// One more place, if that is worth it: what clones share is not copied then.
-    fn beside(&self, places: &[Chunk], part: Part, span: u64) -> Option<Way> {
-        let (first, end) = (part.from / BLOCK, part.to.div_ceil(BLOCK));
-        let blocks = ((1u32 << end) - (1 << first)) as u16;
-        let saved = places.iter().map(|c| (c.mask & !blocks).count_ones()).sum::<u32>();
-        let may = self.sb.is_final
-            && end <= span
-            && places.len() < PLACES_MAX
-            && places.iter().map(Chunk::slots).sum::<u64>() + end - first <= PLACES_BLOCKS
-            && saved >= SAVED_MIN
-            && (part.is_aligned() || !self.queue.is_without_images())
-            && places.iter().any(|c| !self.is_own(c));
-        may.then_some(Way::Beside { first, slots: end - first })
-    }
     /// What a cell has, and the numbers of its blocks that are damaged.
     fn old(&mut self, t: &mut Target, cell: u64, from: u64, to: u64) -> StoreResult<(Bytes, Vec<u64>)> {
         let (bytes, mut bad) = self.collect_old(t, cell * CHUNK + from, to - from)?;
@@ -242,10 +170,10 @@ impl Core {
         let after = self.objects.size(t.slot).max(offset + len);
         let mut missing = Ok(());
         for part in parts(offset, len) {
-            let need = match self.way(t.slot, part, after) {
+            let need = match self.ways(t.slot).way(part, after) {
                 Way::New { .. } => continue,
                 Way::Move { slots } => vec![(0, slots * BLOCK)],
-                Way::InPlace | Way::Beside { .. } => self.edges(t.slot, part),
+                Way::InPlace | Way::Beside { .. } => self.ways(t.slot).edges(part),
             };
             for (from, to) in need {
                 match self.old(t, part.cell, from, to) {
@@ -257,21 +185,6 @@ impl Core {
         }
         missing
     }
-    /// Blocks at the edges of a part that are written in part and have content.
-    fn edges(&self, slot: u32, part: Part) -> Vec<(u64, u64)> {
-        let node = self.objects.node(slot);
-        let (first, last) = (part.from / BLOCK, (part.to - 1) / BLOCK);
-        let mut out = Vec::new();
-        if !part.from.is_multiple_of(BLOCK) || part.to < (first + 1) * BLOCK {
-            out.push(first);
-        }
-        if !part.to.is_multiple_of(BLOCK) && !out.contains(&last) {
-            out.push(last);
-        }
-        out.retain(|b| node.is_some_and(|node| node.holder(part.cell, *b).is_some()));
-        out.into_iter().map(|b| (b * BLOCK, (b + 1) * BLOCK)).collect()
-    }
-
     /// Writes; `None` for zeros, which are only put where there is something else.
     pub fn write(&mut self, t: &mut Target, offset: u64, len: u64, data: Option<&Bytes>) -> StoreResult<()> {
         if len == 0 {
@@ -297,14 +210,14 @@ impl Core {
         static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
         let (slot, cell) = (t.slot, part.cell);
         let zeros = |n: u64| &ZEROS[..n as usize];
-        match self.way(slot, part, after) {
+        match self.ways(slot).way(part, after) {
             Way::InPlace => {
                 self.unshare_homes(slot, part)?;
                 self.write_blocks(t, part, data.bytes)
             }
             Way::Beside { first, slots } => {
                 let laid = self.lay(slot, cell, first, slots, true)?;
-                if part.is_aligned() && !self.is_few(slots) {
+                if part.is_aligned() && !self.ways(slot).is_few(slots) {
                     return self.direct(slot, cell, &laid, first, &[], data, &[]);
                 }
                 self.unshare_homes(slot, part)?;
@@ -313,7 +226,7 @@ impl Core {
             Way::New { slots } => {
                 let (first, end) = (part.from / BLOCK, part.to.div_ceil(BLOCK));
                 let laid = self.lay(slot, cell, 0, slots, false)?;
-                if self.is_few(end - first) && self.alloc.may_be_hole(laid[0].place) {
+                if self.ways(slot).is_few(end - first) && self.alloc.may_be_hole(laid[0].place) {
                     return self.write_blocks(t, part, data.bytes);
                 }
                 self.direct(slot, cell, &laid, first, zeros(part.from % BLOCK), data, zeros(end * BLOCK - part.to))
@@ -365,14 +278,10 @@ impl Core {
         }
         Ok(())
     }
-    /// True if so many blocks are better written as images, where a place is a hole or others are near it.
-    fn is_few(&self, blocks: u64) -> bool {
-        blocks < DIRECT_BLOCKS && !self.log.load_before().is_many() && !self.queue.is_without_images()
-    }
     /// Places of the part's blocks that clones had are the object's alone.
     fn unshare_homes(&mut self, slot: u32, part: Part) -> StoreResult<()> {
         for block in part.from / BLOCK..part.to.div_ceil(BLOCK) {
-            let home = self.home(slot, part.cell, block).expect("the way is in place");
+            let home = self.ways(slot).home(part.cell, block).expect("the way is in place");
             let (is_shared, place, cell) = (home.shared, home.place, part.cell);
             if is_shared {
                 let is_one = self.objects.node(slot).is_some_and(|o| o.places(cell).len() == 1);
@@ -386,7 +295,15 @@ impl Core {
     fn lay(&mut self, slot: u32, cell: u64, first: u64, slots: u64, beside: bool) -> StoreResult<SmallVec<[Chunk; 1]>> {
         let (mut at, end, mut laid) = (first, first + slots, SmallVec::new());
         while at < end {
-            let (place, slots) = self.place(end - at)?;
+            let whole = end - at;
+            // A run of so many blocks, or the longest that there is.
+            let run = self
+                .alloc
+                .find(whole)
+                .map(|place| (place, whole))
+                .or_else(|| self.sb.is_final.then(|| self.alloc.find_less(whole)).flatten());
+            let no_run = || StoreError::Stopped("space that was set aside for a transaction is not there".into());
+            let (place, slots) = run.ok_or_else(no_run)?;
             let op = if laid.is_empty() && !beside { Op::Map { cell, place, slots } } else { Op::Part { cell, first: at, place, slots } };
             self.change::<&[u8]>(slot, op)?;
             laid.push(Chunk::part(cell, at, place, slots));
@@ -394,16 +311,10 @@ impl Core {
         }
         Ok(laid)
     }
-    /// A run of so many blocks, or the longest that there is.
-    fn place(&mut self, slots: u64) -> StoreResult<(u64, u64)> {
-        let run = self.alloc.find(slots).map(|place| (place, slots)).or_else(|| self.sb.is_final.then(|| self.alloc.find_less(slots)).flatten());
-        run.ok_or_else(|| StoreError::Stopped("space that was set aside for a transaction is not there".into()))
-    }
-
     /// All that zeroing needs to know is in memory; otherwise it is asked for.
     pub fn check_zero(&mut self, t: &mut Target, offset: u64, len: u64) -> StoreResult<()> {
         let mut missing = Ok(());
-        for (at, n) in self.zero_edges(t.slot, offset, len) {
+        for (at, n) in self.ways(t.slot).zero_edges(offset, len) {
             match self.check_write(t, at, n) {
                 Ok(()) => {}
                 Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
@@ -412,26 +323,11 @@ impl Core {
         }
         missing
     }
-    /// Parts of blocks with content at the edges of a range.
-    fn zero_edges(&self, slot: u32, offset: u64, len: u64) -> Vec<(u64, u64)> {
-        let end = offset + len;
-        let has = |at: u64| self.objects.node(slot).is_some_and(|o| o.holder(at / CHUNK, at % CHUNK / BLOCK).is_some());
-        let mut out = Vec::new();
-        let head = offset.next_multiple_of(BLOCK).min(end);
-        if head > offset && has(offset) {
-            out.push((offset, head - offset));
-        }
-        let tail = (end / BLOCK * BLOCK).max(head);
-        if end > tail && has(tail) {
-            out.push((tail, end - tail));
-        }
-        out
-    }
     /// Zeros a range; the object's size stays.
     pub fn zero(&mut self, t: &mut Target, offset: u64, len: u64) -> StoreResult<()> {
         self.check_zero(t, offset, len)?;
         let size = self.objects.size(t.slot);
-        for (at, n) in self.zero_edges(t.slot, offset, len) {
+        for (at, n) in self.ways(t.slot).zero_edges(offset, len) {
             // Behind the object's end there is nothing but zeros already.
             let n = n.min(size.saturating_sub(at));
             if n > 0 {
