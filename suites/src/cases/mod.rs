@@ -8,6 +8,7 @@ mod cephfs;
 mod commands;
 mod copies;
 mod daemons;
+mod failing_disk;
 mod failures;
 mod figures_gateways;
 mod fills;
@@ -111,6 +112,7 @@ pub fn cases() -> Vec<Case> {
         mixed::CASES,
         scrub::CASES,
         failures::CASES,
+        failing_disk::CASES,
         fills::CASES,
         lab::CASES,
         guide::CASES,

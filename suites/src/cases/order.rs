@@ -42,6 +42,10 @@ const WAITING: &[(&str, u32)] = &[
     ("stock_daemons_and_full_stores", 12),            // 9
     ("stock_daemons_see_right_figures", 12),          // 8
     ("stock_daemons_and_a_rogue", 22),                // 14
+    ("disk_that_hangs", 30),                          // watchdogs and recovery are waited for
+    ("disk_that_hangs_below_a_thread", 30),
+    ("disk_of_io_errors", 20),
+    ("disk_turned_read_only", 20),
 ];
 
 /// Cases beside which nothing runs: upstream's programs have limits of their own, chosen for a machine at rest, and so has the laboratory's; a
