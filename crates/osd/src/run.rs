@@ -203,15 +203,20 @@ async fn bind_all(config: &OsdConfig, sides: &[Messenger]) -> Result<Vec<EntityA
     Ok(bound)
 }
 
+/// Who this OSD is: without a folder another one at each start.
+fn me(config: &OsdConfig) -> Me {
+    let mut fresh = [0; 16];
+    entropy().fill(&mut fresh);
+    Me { osd: config.id, osd_fsid: config.deployment.osd_fsid.unwrap_or_else(|| Uuid::from_random(fresh)) }
+}
+
 async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Receiver<()>, standing: Arc<Standing>) -> Result<()> {
     // First of all: an OSD whose store can't be opened has nothing to say to any peer.
     let OpenStore { store, fd: store_fd, buffers, memory } = config.store.open()?;
     if let Some(memory) = memory {
         tokio::task::spawn_local(crate::receive_buffers::give_back(memory));
     }
-    let mut fresh = [0; 16];
-    entropy().fill(&mut fresh);
-    let me = Me { osd: config.id, osd_fsid: config.deployment.osd_fsid.unwrap_or_else(|| Uuid::from_random(fresh)) };
+    let me = me(&config);
     register(&config, me).await?;
 
     let name = EntityText::new(EntityKind::OSD, config.id.to_string());
@@ -281,15 +286,20 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     listening.inspect(tokio::task::JoinHandle::abort);
     sides.iter().for_each(Messenger::shutdown);
     if let Some(why) = failure.as_ref().filter(|_| shell.hangs.get()) {
-        // Its connections are closed by their own tasks, and the store waits for the kernel when it is dropped.
-        tokio::time::sleep(CLOSING).await;
-        match config.is_alone {
-            true => say::eprintln!("osd.{}: {why}", config.id),
-            false => standing.put(Stands::Disk(why.clone())),
-        }
-        say::flush();
+        tell_that_it_hangs(&config, why, &standing).await;
     }
     failure.map_or(Ok(()), |why| Err(failed(&config, &shell, why, &disk)))
+}
+
+/// The OSD has left, and can't end: whoever keeps it hears why.
+async fn tell_that_it_hangs(config: &OsdConfig, why: &str, standing: &Standing) {
+    // Its connections are closed by their own tasks, and the store waits for the kernel when it is dropped.
+    tokio::time::sleep(CLOSING).await;
+    match config.is_alone {
+        true => say::eprintln!("osd.{}: {why}", config.id),
+        false => standing.put(Stands::Disk(why.to_string())),
+    }
+    say::flush();
 }
 
 /// How long the tasks of connections have for their last words, where nothing is waited for.
