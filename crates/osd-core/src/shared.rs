@@ -10,6 +10,7 @@ use crate::pg::log::WordHash;
 use crate::pg::recovery::host::{Pace, Slots};
 use crate::reserver::Reserver;
 use crate::session::Session;
+use crate::timed_store::TimedStore;
 use base::breadcrumb::Breadcrumb;
 use base::fixed::HashMap;
 use base::{Clock, Rng};
@@ -18,13 +19,12 @@ use maps::OsdMap;
 use messages::RawMessage;
 use std::rc::Rc;
 use std::sync::Arc;
-use store::ObjectStore;
 use types::{Epoch, OsdId, SpgId, UTime, Uuid};
 
 /// One shard's common things. Of what Control has it holds copies, as Control told them last.
 pub struct Shared {
     pub whoami: OsdId,
-    pub store: Box<dyn ObjectStore>,
+    pub store: TimedStore,
     /// The map in force; epoch 0 before the first.
     pub map: Rc<OsdMap>,
     /// Maps of before.
