@@ -9,6 +9,8 @@
 //!     │    `osd replace` holds it       ▼
 //!     └────────────────────────────── Held   asked to end, and not started before it is let go
 //! ```
+//! One that `ceph osd stop` ended stays down (Stopped) until `up` is started again, as a service manager leaves it under stock Ceph.
+//!
 //! One that can't run keeps nobody from serving: it is named here, and by the monitor's health with the same words. Whether it is there is
 //! [`Stores`]' to say. Absent: how a daemon is started, which is [`Form`]'s.
 
@@ -59,6 +61,8 @@ enum State<D> {
     Pauses,
     /// It can't be started.
     Absent,
+    /// `ceph osd stop` ended it.
+    Stopped,
     /// `osd replace` has it; the daemon until it has ended.
     Held(Option<D>),
 }
@@ -255,7 +259,11 @@ impl<'a, F: Form> Keeper<'a, F> {
             State::Pauses if told && kept.again.is_due(now) => {
                 // It may have been destroyed meanwhile.
                 self.look();
-                self.start_one(n);
+                if self.members.get(&self.osds[n].id).is_some_and(|known| known.is_stopped) {
+                    self.leave_stopped(n);
+                } else {
+                    self.start_one(n);
+                }
             }
             State::Absent if told && looks => self.look_again(n, now),
             State::Held(daemon) => {
@@ -272,6 +280,14 @@ impl<'a, F: Form> Keeper<'a, F> {
             }
             _ => {}
         }
+    }
+
+    fn leave_stopped(&mut self, n: usize) {
+        let kept = &mut self.osds[n];
+        let why = "`ceph osd stop` ended it: it is started again with the next `humboldt up`".to_string();
+        say::eprintln!("osd.{} stays down: {why}", kept.id);
+        kept.state = State::Stopped;
+        kept.news = Some(News { osd: kept.id, why, is_over: true });
     }
 
     fn hold(&mut self, n: usize) {
