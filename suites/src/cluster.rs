@@ -176,8 +176,12 @@ impl Cluster {
     /// Kills it with -9 and starts it again on its folder, with its monitor where it was.
     pub fn kill_and_restart(&mut self, args: &[&str]) -> Result<()> {
         let (dir, port, namespace) = (self.dir.clone(), self.port()?, self.namespace.clone());
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid())).unwrap_or_default();
         self.child.kill()?;
         self.child.wait()?;
+        // Daemons that are processes of their own hear of it, and hold their folders until then.
+        let is_gone = |pid: &str| std::fs::read(format!("/proc/{pid}/cmdline")).map_or(true, |line| line.is_empty());
+        until(READY, || children.split_whitespace().all(is_gone));
         *self = Self::start_all(dir, &port, args, namespace.as_deref())?;
         Ok(())
     }

@@ -14,6 +14,7 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a shell: it has clocks, files and threads
 
+pub mod applications;
 pub mod browser;
 pub mod cases;
 pub mod clients;

@@ -14,6 +14,8 @@ pub struct Loop {
     pub device: PathBuf,
     image: PathBuf,
     mounted: Vec<PathBuf>,
+    /// The image is not ours to remove.
+    keeps: bool,
 }
 
 impl Loop {
@@ -27,6 +29,12 @@ impl Loop {
         let image = folder.join(name).with_extension("image");
         std::fs::File::create(&image).and_then(|f| f.set_len(mib << 20)).with_context(|| image.display().to_string())?;
         Self::attach(image)
+    }
+    /// Over a file that is another's, and stays when the device goes.
+    pub fn over(file: &Path) -> Result<Self> {
+        let mut device = Self::attach(file.to_path_buf())?;
+        device.keeps = true;
+        Ok(device)
     }
     /// Over a copy of this one's image, read piece by piece: with writes meanwhile it is a copy of many moments, which no power cut leaves.
     pub fn copy(&self, name: &str) -> Result<Self> {
@@ -58,7 +66,7 @@ impl Loop {
         };
         // A file system in memory has no direct IO.
         let device = attach(true).or_else(|_| attach(false))?;
-        Ok(Self { device: device.into(), image, mounted: Vec::new() })
+        Ok(Self { device: device.into(), image, mounted: Vec::new(), keeps: false })
     }
     pub fn format(&self) -> Result<()> {
         // A loop device over blocks that are shared has sectors of 4 KiB, and smaller blocks than that could not be mounted.
@@ -82,6 +90,8 @@ impl Drop for Loop {
             until(Duration::from_secs(10), || run(Command::new("umount").arg(place), Duration::from_secs(10)).is_ok_and(|out| out.ok()));
         }
         let _ = Command::new("losetup").arg("--detach").arg(&self.device).status();
-        let _ = std::fs::remove_file(&self.image);
+        if !self.keeps {
+            let _ = std::fs::remove_file(&self.image);
+        }
     }
 }

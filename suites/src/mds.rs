@@ -140,7 +140,8 @@ impl Mount {
     pub fn new(conf: &Path) -> Result<Self> {
         let inside = conf.with_file_name("mnt");
         std::fs::create_dir_all(&inside)?;
-        let root = Reef.chroot().expect("18.2 lives in a chroot");
+        // As the list of mounts names it, whatever leads there.
+        let root = Reef.chroot().expect("18.2 lives in a chroot").canonicalize()?;
         let outside = root.join(inside.strip_prefix("/").expect("an absolute path"));
         let log = conf.with_file_name("ceph-fuse.log");
         let out = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;

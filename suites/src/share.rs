@@ -53,6 +53,11 @@ pub fn of_this_run(asked: Option<u64>) -> (Share, String) {
     }
 }
 
+/// A number that is the next one with each change, for what takes turns.
+pub fn turn() -> u64 {
+    of_tree().map_or_else(counted, |(number, _)| number)
+}
+
 /// The change that the tree is, and its hash. Changes are counted where the history is there: hashes alone would often give two in a row the same share.
 fn of_tree() -> Option<(u64, String)> {
     let git = |args: &[&str]| {

@@ -167,6 +167,13 @@ pub enum Chore {
         #[arg(default_value_t = 100)]
         times: u64,
     },
+    /// Runs applications that nobody here wrote (restic, rclone, s3cmd, s3fs, boto3; PostgreSQL; SQLite, git, tar) while an OSD is killed, the server is
+    /// killed, and a disk is lost and replaced.
+    Applications {
+        /// Only this one.
+        #[arg(long)]
+        only: Option<String>,
+    },
     /// Connections without a key that stop half-way, at every port of three OSDs, monitor and manager: a good client's p99 beside them and without them.
     Crowd {
         /// How long they come, altogether.

@@ -22,7 +22,7 @@ use anyhow::Result;
 use args::{Args, Chore};
 use clap::Parser;
 use crash::Look;
-use suites::{cases, cluster, compare, conformance, crowd, loaded_reads, run, vectors};
+use suites::{applications, cases, cluster, compare, conformance, crowd, loaded_reads, run, vectors};
 
 fn main() -> std::process::ExitCode {
     match chore(Args::parse().chore) {
@@ -66,6 +66,7 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::Fuzz { seconds } => test::fuzz(seconds),
         Chore::Rogue { samples } => test::rogue(samples),
         Chore::LiveFuzz { times } => test::live_fuzz(times),
+        Chore::Applications { only } => built(|| applications::applications(only.as_deref())),
         Chore::Crowd { seconds, rate } => built(|| crowd::crowd(seconds, rate)),
         Chore::LoadedReads { runs } => built(|| loaded_reads::loaded_reads(runs)),
         Chore::CrashStates { from, count, bugs, faults } => match (bugs, faults) {

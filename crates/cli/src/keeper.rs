@@ -9,6 +9,8 @@
 //!     │    `osd replace` holds it       ▼
 //!     └────────────────────────────── Held   asked to end, and not started before it is let go
 //! ```
+//! One that `ceph osd stop` ended stays down (Stopped) until `up` is started again, as a service manager leaves it under stock Ceph.
+//!
 //! One that can't run keeps nobody from serving: it is named here, and by the monitor's health with the same words. Whether it is there is
 //! [`Stores`]' to say. Absent: how a daemon is started, which is [`Form`]'s.
 
@@ -16,6 +18,7 @@ use crate::again::{Again, Cause};
 use crate::members::{self, Members, News};
 use crate::stores::{OsdStore, Stores};
 use anyhow::Result;
+use osd::Stands;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use types::OsdId;
@@ -41,8 +44,8 @@ pub trait Daemon {
     fn is_up(&mut self) -> bool;
     /// How it ended, if it has.
     fn ended(&mut self) -> Option<Ended>;
-    /// Where its loop stands, told once, if it does for longer than it may and can't be ended.
-    fn stands(&mut self) -> Option<String>;
+    /// Why it neither serves nor ends, told once.
+    fn stands(&mut self) -> Option<Stands>;
     /// Asks it to end in order.
     fn ask_to_end(&mut self);
 }
@@ -58,6 +61,8 @@ enum State<D> {
     Pauses,
     /// It can't be started.
     Absent,
+    /// `ceph osd stop` ended it.
+    Stopped,
     /// `osd replace` has it; the daemon until it has ended.
     Held(Option<D>),
 }
@@ -72,6 +77,8 @@ struct Kept<D> {
     /// What the monitor has not heard yet.
     news: Option<News>,
     looked: Duration,
+    /// It has left the cluster and waits for its disk: `osd replace` need not wait for its end.
+    hangs: bool,
 }
 
 /// All OSDs of this `up`.
@@ -88,6 +95,11 @@ pub struct Keeper<'a, F: Form> {
 /// The file by which `osd replace` holds an OSD: the number of its process is in it.
 pub fn hold_file(dir: &Path, id: OsdId) -> PathBuf {
     dir.join(format!("osd.{id}.hold"))
+}
+
+/// The file by which `up` says that it has seen that.
+pub fn held_file(dir: &Path, id: OsdId) -> PathBuf {
+    dir.join(format!("osd.{id}.held"))
 }
 
 /// True while a process that lives holds the OSD.
@@ -107,7 +119,16 @@ impl<'a, F: Form> Keeper<'a, F> {
         let mut keeper = Self { form, stores, conf, members, osds: Vec::new(), is_serving: false };
         for id in ids {
             let again = Again::started(now);
-            keeper.osds.push(Kept { id: *id, state: State::Absent, again, said: String::new(), error: None, news: None, looked: now });
+            keeper.osds.push(Kept {
+                id: *id,
+                state: State::Absent,
+                again,
+                said: String::new(),
+                error: None,
+                news: None,
+                looked: now,
+                hangs: false,
+            });
             let n = keeper.osds.len() - 1;
             keeper.start_one(n);
         }
@@ -117,6 +138,7 @@ impl<'a, F: Form> Keeper<'a, F> {
     /// Starts one if its store is there; says why not, once.
     fn start_one(&mut self, n: usize) {
         let kept = &mut self.osds[n];
+        kept.hangs = false;
         let store = self.stores.of(kept.id, self.members.get(&kept.id));
         match store.and_then(|store| self.form.start(kept.id, store)) {
             Ok(daemon) => {
@@ -155,7 +177,9 @@ impl<'a, F: Form> Keeper<'a, F> {
         }
         for (kept, up) in self.osds.iter_mut().zip(up) {
             if !up && matches!(kept.state, State::Runs(_)) {
+                let why = format!("it is not up {} s after its start: look at its disk, and at what it says", patience.as_secs());
                 kept.error = Some(anyhow::anyhow!("osd.{} is not up after {} s", kept.id, patience.as_secs()));
+                kept.news = Some(News { osd: kept.id, why, is_over: false });
             }
         }
         self.osds.iter_mut().find_map(|kept| kept.error.take())
@@ -208,11 +232,21 @@ impl<'a, F: Form> Keeper<'a, F> {
                 kept.state = State::Pauses;
                 say::eprintln!("osd.{} ended: {:#}; {next}", kept.id, ended.why);
                 kept.news = Some(News { osd: kept.id, why: format!("it ended: {:#}; {next}", ended.why), is_over: true });
-            } else if let Some(place) = daemon.stands() {
-                // It may go on some day, and then finds itself down in the map: until then others serve.
-                let why = format!("its loop stands: {place}; look at its disk, then start `humboldt up` again");
+            } else if let Some(stands) = daemon.stands() {
+                let why = match stands {
+                    // It may go on some day, and then finds itself down in the map: until then others serve.
+                    Stands::Loop(place) => format!("its loop stands: {place}; look at its disk, then start `humboldt up` again"),
+                    Stands::Disk(text) => {
+                        kept.hangs = true;
+                        format!(
+                            "{text}; it is started again when its disk answers: look at the disk and its cables (dmesg); to go on without it, put a new disk in and run `humboldt osd replace {} --dir {}`",
+                            kept.id,
+                            dir.display()
+                        )
+                    }
+                };
                 say::eprintln!("osd.{} does not serve: {why}", kept.id);
-                kept.news = Some(News { osd: kept.id, why, is_over: false });
+                kept.news = Some(News { osd: kept.id, why, is_over: kept.hangs });
             }
         }
         if looks && is_held(dir, self.osds[n].id) {
@@ -225,11 +259,16 @@ impl<'a, F: Form> Keeper<'a, F> {
             State::Pauses if told && kept.again.is_due(now) => {
                 // It may have been destroyed meanwhile.
                 self.look();
-                self.start_one(n);
+                if self.members.get(&self.osds[n].id).is_some_and(|known| known.is_stopped) {
+                    self.leave_stopped(n);
+                } else {
+                    self.start_one(n);
+                }
             }
             State::Absent if told && looks => self.look_again(n, now),
             State::Held(daemon) => {
-                if daemon.as_mut().is_some_and(|daemon| daemon.ended().is_some()) {
+                // One that hangs serves no more, and its files are not those of the new store.
+                if daemon.as_mut().is_some_and(|daemon| daemon.ended().is_some()) || kept.hangs {
                     *daemon = None;
                 }
                 if looks && daemon.is_none() && !is_held(dir, kept.id) {
@@ -241,6 +280,14 @@ impl<'a, F: Form> Keeper<'a, F> {
             }
             _ => {}
         }
+    }
+
+    fn leave_stopped(&mut self, n: usize) {
+        let kept = &mut self.osds[n];
+        let why = "`ceph osd stop` ended it: it is started again with the next `humboldt up`".to_string();
+        say::eprintln!("osd.{} stays down: {why}", kept.id);
+        kept.state = State::Stopped;
+        kept.news = Some(News { osd: kept.id, why, is_over: true });
     }
 
     fn hold(&mut self, n: usize) {
@@ -257,6 +304,8 @@ impl<'a, F: Form> Keeper<'a, F> {
         };
         kept.state = State::Held(daemon);
         kept.news = None;
+        // Who holds it waits for this only as long as it likes.
+        let _ = std::fs::write(held_file(self.stores.dir, kept.id), "");
         say::eprintln!("osd.{} is being replaced", kept.id);
     }
 

@@ -81,7 +81,7 @@ fn run(command: Command) -> ExitCode {
         Err(e) => {
             say::eprintln!("humboldt: {e:#}");
             advice::print(&e);
-            if e.is::<osd::StoreFailed>() { ExitCode::from(osd_daemon::STORE_FAILED) } else { ExitCode::FAILURE }
+            if osd::is_of_disk(&e) { ExitCode::from(osd_daemon::STORE_FAILED) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Known {
     pub uuid: Uuid,
     pub is_destroyed: bool,
+    /// `ceph osd stop` ended it, and it has not come up since.
+    pub is_stopped: bool,
     pub is_up: bool,
     /// The epoch in which it came up last.
     pub up_from: u32,
@@ -58,6 +60,7 @@ pub fn of(map: &maps::OsdMap) -> Members {
     let known = |osd: OsdId| Known {
         uuid: map.osd_uuid[osd as usize],
         is_destroyed: map.is_destroyed(osd),
+        is_stopped: map.is_down(osd) && map.state(osd) & maps::osd_state::STOP != 0,
         is_up: map.is_up(osd),
         up_from: map.osd_info[osd as usize].up_from,
     };

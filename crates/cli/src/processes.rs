@@ -8,7 +8,7 @@ use crate::osd_daemon::STORE_FAILED;
 use crate::stores::OsdStore;
 use crate::{kept, signals, stores, up};
 use anyhow::{Context, Result, anyhow, bail};
-use osd::StoreConfig;
+use osd::{HANGS, Stands, StoreConfig};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,8 @@ use types::OsdId;
 /// How long the monitor may take to serve, and to end in order.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 const END_PATIENCE: Duration = Duration::from_secs(8);
+/// How long the kernel may take to end a process that was killed.
+const KILL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A daemon that ends when this process does in order; its first line says that it serves.
 struct Process {
@@ -31,7 +33,15 @@ struct Process {
     /// While it is there, what it says behind its first line waits.
     holds_back: Option<mpsc::Sender<()>>,
     /// What it said last on standard error.
-    last_words: Arc<Mutex<String>>,
+    last_words: Arc<Mutex<Words>>,
+}
+
+/// What is kept of a daemon's standard error.
+#[derive(Default)]
+struct Words {
+    last: String,
+    /// The line that says that its disk hangs, until it is told.
+    hangs: Option<String>,
 }
 
 impl Process {
@@ -42,7 +52,7 @@ impl Process {
         let (first, line) = mpsc::channel();
         let (holds_back, go_on) = mpsc::channel();
         let (out, err) = (child.stdout.take().context("its output is piped")?, child.stderr.take().context("its errors are piped")?);
-        let last_words = Arc::new(Mutex::new(String::new()));
+        let last_words = Arc::new(Mutex::new(Words::default()));
         let kept = last_words.clone();
         std::thread::spawn(move || pass_on(out, &first, &go_on));
         std::thread::spawn(move || pass_on_errors(err, &kept));
@@ -53,7 +63,7 @@ impl Process {
         self.child.try_wait().ok().flatten()
     }
     fn last_words(&self) -> String {
-        self.last_words.lock().unwrap_or_else(|e| e.into_inner()).clone()
+        self.last_words.lock().unwrap_or_else(|e| e.into_inner()).last.clone()
     }
 }
 
@@ -70,10 +80,15 @@ fn pass_on(out: ChildStdout, first: &mpsc::Sender<String>, go_on: &Receiver<()>)
 }
 
 /// Passes on its errors, and keeps the last one: why it ended.
-fn pass_on_errors(err: ChildStderr, kept: &Mutex<String>) {
+fn pass_on_errors(err: ChildStderr, kept: &Mutex<Words>) {
     for line in BufReader::new(err).lines().map_while(Result::ok) {
         say::eprintln!("{line}");
-        *kept.lock().unwrap_or_else(|e| e.into_inner()) = line;
+        let mut kept = kept.lock().unwrap_or_else(|e| e.into_inner());
+        if line.ends_with(HANGS) {
+            // Whose it is stands in front of it in any case.
+            kept.hangs = Some(line.split_once(": ").map_or(&*line, |(_, text)| text).to_string());
+        }
+        kept.last = line;
     }
 }
 
@@ -99,9 +114,9 @@ impl Daemon for Process {
         let is_failure = !status.success() && status.signal() != Some(libc::SIGTERM);
         Some(Ended { why, cause, is_failure })
     }
-    /// Its own watchdog ends it.
-    fn stands(&mut self) -> Option<String> {
-        None
+    /// Its own watchdog ends it if its loop stands. One whose disk hangs says so, and can't end before the kernel lets go of it.
+    fn stands(&mut self) -> Option<Stands> {
+        Some(Stands::Disk(self.last_words.lock().unwrap_or_else(|e| e.into_inner()).hangs.take()?))
     }
     /// SIGTERM, so that it ends in order.
     fn ask_to_end(&mut self) {
@@ -115,7 +130,11 @@ impl Daemon for Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        // One that waits for a disk does not end before that answers: it is left behind.
+        let end = Instant::now() + KILL_PATIENCE;
+        while self.status().is_none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

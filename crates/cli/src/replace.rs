@@ -9,7 +9,7 @@
 
 use crate::args::Replace;
 use crate::daemons::{UP_TIMEOUT, key_of};
-use crate::keeper::hold_file;
+use crate::keeper::{held_file, hold_file};
 use crate::members::{self, Members, command};
 use crate::stores::{fresh_uuid, new_store};
 use anyhow::{Context, Result, ensure};
@@ -18,6 +18,7 @@ use client::Cluster;
 use osd::data_dir::{Found, look};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use types::{EntityKind, EntityText, OsdId, Uuid};
 
@@ -52,19 +53,29 @@ fn is_served(dir: &Path) -> Result<bool> {
     Ok(matches!(lock.try_lock(), Err(std::fs::TryLockError::WouldBlock)))
 }
 
-/// Keeps `up` from starting the OSD until it is dropped.
-struct Hold(PathBuf);
+/// Keeps `up` from starting the OSD until it is dropped: the file that says so, and the one that answers.
+struct Hold([PathBuf; 2]);
 
 impl Hold {
     fn take(dir: &Path, id: OsdId) -> Result<Self> {
-        let path = hold_file(dir, id);
+        let (path, answer) = (hold_file(dir, id), held_file(dir, id));
+        let _ = std::fs::remove_file(&answer);
         disk::update_file(&path, format!("{}\n", std::process::id()).as_bytes(), 0o600).with_context(|| path.display().to_string())?;
-        Ok(Self(path))
+        Ok(Self([path, answer]))
+    }
+    /// Waits until `up` has seen it: one that waits to start the OSD again, for its disk fails, would not hear of the new one.
+    async fn seen(&self) {
+        let end = Instant::now() + UP_TIMEOUT;
+        while !self.0[1].exists() && Instant::now() < end {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 }
 impl Drop for Hold {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        for path in &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
     }
 }
 
@@ -86,6 +97,7 @@ impl Work<'_> {
             self.refuse_loss(known.is_up).await?;
         }
         let hold = Hold::take(&self.dir, id)?;
+        hold.seen().await;
         self.wait_for("down", |members| members.get(&id).is_none_or(|known| !known.is_up)).await.with_context(|| {
             format!("osd.{id} does not end: if it hangs on its disk, stop `humboldt up` and start it again, then run this once more")
         })?;
@@ -199,9 +211,21 @@ fn set_aside(folder: &Path) -> Result<Option<PathBuf>> {
     std::fs::rename(folder, &aside).with_context(|| {
         format!("moving {} aside (if a disk is mounted there: unmount it, or empty it if nothing of it is wanted)", folder.display())
     })?;
-    // Its devices are free for another store. A file system that does not let go of the file serves no store, either.
-    let _ = std::fs::remove_file(aside.join("ready"));
+    forget(&aside);
     Ok(Some(aside))
+}
+
+/// Its devices are free for another store. A file system that does not let go of the file serves no store, either. One that hangs does not even let a
+/// process end that has asked it: so another one asks, and is left behind.
+fn forget(aside: &Path) {
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let mut rm = std::process::Command::new("rm");
+    let rm = rm.arg("-f").arg("--").arg(aside.join("ready"));
+    let Ok(mut asked) = rm.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn() else { return };
+    let end = Instant::now() + PATIENCE;
+    while matches!(asked.try_wait(), Ok(None)) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[cfg(test)]

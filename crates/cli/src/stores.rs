@@ -148,9 +148,7 @@ impl Stores<'_> {
         }
         let why_gone = match found {
             Found::Made => return self.found(id, &folder, known),
-            Found::Unreadable(why) => {
-                bail!("{at} can't be read: {why}; mend or change the disk, then run `humboldt osd replace {id} --dir {dir}`")
-            }
+            Found::Unreadable(why) => bail!(self.unreadable(id, &why)),
             _ if self.wanted() == StoreKind::Mem => {
                 return Ok(OsdStore { config: StoreConfig::Mem { capacity: self.mem_capacity()? }, made: None, is_new: true });
             }
@@ -169,8 +167,20 @@ impl Stores<'_> {
         Ok(self.block(made, true))
     }
 
+    /// What is said of a folder whose file system does not say what is in it.
+    fn unreadable(&self, id: OsdId, why: &str) -> String {
+        format!(
+            "{} can't be read: {why}; mend the disk, and it starts by itself; or put a new disk in and run `humboldt osd replace {id} --dir {}`",
+            self.folder(id).display(),
+            self.dir.display()
+        )
+    }
+
     fn found(&self, id: OsdId, folder: &Path, known: Option<&Known>) -> Result<OsdStore> {
-        let made = DataDir::open(folder, id).with_context(|| format!("the disk of osd.{id} is not where it was"))?;
+        let made = match DataDir::open(folder, id) {
+            Err(e) if e.chain().any(|cause| cause.is::<std::io::Error>()) => bail!(self.unreadable(id, &format!("{e:#}"))),
+            other => other.with_context(|| format!("the disk of osd.{id} is not where it was"))?,
+        };
         if made.cluster_fsid != self.cluster_fsid {
             bail!(stranger(id, &made, self.cluster_fsid));
         }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow};
 use cephx::Keyring;
 use net::modes::NAMES;
 use objecter::conf::Conf;
-use osd::{Admin, OsdHandle, StoreFailed};
+use osd::{Admin, OsdHandle, Stands};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -153,13 +153,13 @@ impl Daemon for Thread {
         }
         let error = self.handle.join().err();
         let cause = match &error {
-            Some(e) if e.is::<StoreFailed>() => Cause::Disk,
+            Some(e) if osd::is_of_disk(e) => Cause::Disk,
             _ => Cause::Itself,
         };
         let is_failure = error.is_some();
         Some(Ended { why: error.unwrap_or_else(|| anyhow!("without a word")), cause, is_failure })
     }
-    fn stands(&mut self) -> Option<String> {
+    fn stands(&mut self) -> Option<Stands> {
         self.handle.stands()
     }
     fn ask_to_end(&mut self) {

@@ -96,3 +96,29 @@ fn a_killed_osd_is_started_again() {
     assert!(up.0.wait().expect("it ends").success());
     let _ = std::fs::remove_dir_all(&dir);
 }
+
+#[test]
+fn an_osd_that_is_told_to_stop_stays_down_until_the_next_start() {
+    let (dir, mut up) = start("stopped-osd");
+    let ceph = |words: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_humboldt")).arg("ceph").args(words).env("CEPH_CONF", dir.join("ceph.conf")).output();
+        String::from_utf8_lossy(&out.expect("it runs").stdout).into_owned()
+    };
+    let mut errors = BufReader::new(up.0.stderr.take().expect("it is piped"));
+    ceph(&["osd", "stop", "1"]);
+    says(&mut errors, "osd.1 stays down: `ceph osd stop` ended it");
+    std::thread::spawn(move || errors.lines().for_each(drop));
+    assert_eq!(osd_process(up.0.id(), 1), None, "nothing has started it");
+    wait_for("health that says why", || ceph(&["health", "detail"]).lines().any(|l| l.contains("osd.1 ") && l.contains("osd stop")));
+    drop(up);
+    let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
+    cmd.arg("up").arg("--dir").arg(&dir).args(["--port", "0", "--processes", "--auth", "none", "--http", "none"]).stdin(Stdio::null());
+    let mut up = Up(cmd.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the program is there"));
+    // Its ceph.conf says where the monitor is now.
+    let mut line = String::new();
+    BufReader::new(up.0.stdout.take().expect("it is piped")).read_line(&mut line).expect("a line");
+    assert!(line.contains("3 OSDs on disk"), "{line:?}");
+    wait_for("all three", || ceph(&["osd", "stat"]).contains("3 up"));
+    drop(up);
+    let _ = std::fs::remove_dir_all(&dir);
+}

@@ -26,6 +26,24 @@ pub enum DiskError {
     Flush { dev: Dev, errno: i32 },
 }
 
+impl DiskError {
+    /// The device that answers so.
+    pub fn dev(&self) -> Dev {
+        let (Self::Read { dev, .. }
+        | Self::Write { dev, .. }
+        | Self::NoSpace { dev, .. }
+        | Self::Short { dev, .. }
+        | Self::Flush { dev, .. }) = self;
+        *dev
+    }
+    /// True if the file system below does not let anything be written any more.
+    pub fn is_read_only(&self) -> bool {
+        // Source: Linux, errno-base.h.
+        const EROFS: i32 = 30;
+        matches!(self, Self::Write { errno: EROFS, .. } | Self::Flush { errno: EROFS, .. })
+    }
+}
+
 /// Why a set of devices can't be opened or a file can't be made.
 #[derive(Debug, Error)]
 #[non_exhaustive]

@@ -32,6 +32,7 @@ mod session;
 mod setup;
 mod shard;
 mod shared;
+mod timed_store;
 mod way_back;
 mod work;
 

@@ -132,6 +132,7 @@ impl Osd {
         self.control.crumb().event(0);
     }
     fn take_event(&mut self, event: Event, cx: &mut EventCx<'_>) {
+        self.shard.set_time(cx.clock.mono);
         if self.loading.is_some() {
             self.load_some(cx);
         }

@@ -11,6 +11,7 @@ use crate::pg::recovery::host::{Pace, Slots};
 use crate::request::{ClientOp, error_reply};
 use crate::reserver::Reserver;
 use crate::session::Session;
+use crate::timed_store::TimedStore;
 use base::breadcrumb::Breadcrumb;
 use base::fixed::HashMap;
 use base::{Clock, Rng};
@@ -19,13 +20,12 @@ use maps::OsdMap;
 use messages::RawMessage;
 use std::rc::Rc;
 use std::sync::Arc;
-use store::ObjectStore;
 use types::{EVersion, EntityName, Epoch, OsdId, ReqId, SpgId, UTime, Uuid};
 
 /// One shard's common things. Of what Control has it holds copies, as Control told them last.
 pub struct Shared {
     pub whoami: OsdId,
-    pub store: Box<dyn ObjectStore>,
+    pub store: TimedStore,
     /// The map in force; epoch 0 before the first.
     pub map: Rc<OsdMap>,
     /// Maps of before.

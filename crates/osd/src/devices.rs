@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use types::errno::EINVAL;
@@ -19,6 +19,14 @@ const OUTPUT_MAX: u64 = 100 << 10;
 const SMARTCTL_FAILED: i32 = 1 | 2;
 /// Layers of logical devices.
 const DEPTH_MAX: usize = 8;
+
+/// The name in `/dev` of the block device that this is, or that the file lies on, for people. File systems without a device of their own have none.
+pub fn below(path: &Path) -> Option<String> {
+    let meta = fs::metadata(path).ok()?;
+    let number = if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() };
+    let entry = format!("/sys/dev/block/{}:{}", number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xfff_ff00);
+    Some(fs::canonicalize(entry).ok()?.file_name()?.to_string_lossy().into_owned())
+}
 
 /// Where the system tells of devices: `/`, or a folder in tests.
 #[derive(Debug, Clone)]

@@ -10,6 +10,7 @@ mod bootstrap;
 pub mod data_dir;
 pub mod deployment;
 mod devices;
+mod hanging;
 mod metadata;
 mod ports;
 mod receive_buffers;
@@ -22,8 +23,10 @@ mod watchdog;
 
 pub use data_dir::DataDir;
 pub use deployment::Deployment;
-pub use run::{OsdHandle, StoreFailed, start};
+pub use hanging::HANGS;
+pub use run::{OsdHandle, StoreFailed, is_of_disk, start};
 pub use store::{NewStore, StoreConfig};
+pub use watchdog::Stands;
 
 use cephx::{CryptoKey, EntityAuth};
 use std::net::IpAddr;

@@ -4,8 +4,8 @@ use crate::devices::Machine;
 use crate::shell::{Shell, Status};
 use crate::store::OpenStore;
 use crate::wake::StoreWake;
-use crate::watchdog::{Standing, Watchdog};
-use crate::{Me, OsdConfig, bootstrap, metadata, ports};
+use crate::watchdog::{Standing, Stands, Watchdog};
+use crate::{Me, OsdConfig, StoreConfig, bootstrap, hanging, metadata, ports};
 use anyhow::{Context, Result, anyhow};
 use base::breadcrumb::Breadcrumb;
 use cephx::{ClientAuth, Entropy, Identity, RotatingSecrets, mode};
@@ -51,6 +51,12 @@ impl std::fmt::Display for StoreFailed {
 }
 impl std::error::Error for StoreFailed {}
 
+/// True for an end that a disk brought about, while it served or when its devices were opened.
+pub fn is_of_disk(error: &anyhow::Error) -> bool {
+    let opens = |e: &disk::OpenError| matches!(e, disk::OpenError::Io { .. } | disk::OpenError::Kind(_) | disk::OpenError::Window { .. });
+    error.is::<StoreFailed>() || error.chain().any(|cause| cause.downcast_ref().is_some_and(opens))
+}
+
 impl OsdHandle {
     /// Waits until the map shows the OSD up; the map's epoch. An error when it takes longer, when the OSD ends, or when it is `hopeless`: the caller
     /// knows who must be there.
@@ -75,8 +81,8 @@ impl OsdHandle {
     pub fn came_up(&mut self) -> bool {
         self.up.try_recv().is_ok()
     }
-    /// Where its loop stands, told once each time, if it stands for longer than `osd_op_thread_suicide_timeout` in a process that is not its own.
-    pub fn stands(&self) -> Option<String> {
+    /// Why it neither serves nor ends, told once each time. A loop that stands is told of in a process that is not its own alone.
+    pub fn stands(&self) -> Option<Stands> {
         self.standing.take()
     }
     /// Tells it to end; doesn't wait.
@@ -197,15 +203,20 @@ async fn bind_all(config: &OsdConfig, sides: &[Messenger]) -> Result<Vec<EntityA
     Ok(bound)
 }
 
+/// Who this OSD is: without a folder another one at each start.
+fn me(config: &OsdConfig) -> Me {
+    let mut fresh = [0; 16];
+    entropy().fill(&mut fresh);
+    Me { osd: config.id, osd_fsid: config.deployment.osd_fsid.unwrap_or_else(|| Uuid::from_random(fresh)) }
+}
+
 async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Receiver<()>, standing: Arc<Standing>) -> Result<()> {
     // First of all: an OSD whose store can't be opened has nothing to say to any peer.
     let OpenStore { store, fd: store_fd, buffers, memory } = config.store.open()?;
     if let Some(memory) = memory {
         tokio::task::spawn_local(crate::receive_buffers::give_back(memory));
     }
-    let mut fresh = [0; 16];
-    entropy().fill(&mut fresh);
-    let me = Me { osd: config.id, osd_fsid: config.deployment.osd_fsid.unwrap_or_else(|| Uuid::from_random(fresh)) };
+    let me = me(&config);
     register(&config, me).await?;
 
     let name = EntityText::new(EntityKind::OSD, config.id.to_string());
@@ -243,8 +254,9 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     osd.set_budget(budget.clone());
     sides.iter().for_each(|side| side.set_budget(budget.clone()));
     let crumb = osd.breadcrumb();
-    let _watchdog = Watchdog::start(config.id, &crumb, (!config.is_alone).then_some(standing)).context("starting the watchdog")?;
+    let _watchdog = Watchdog::start(config.id, &crumb, (!config.is_alone).then(|| standing.clone())).context("starting the watchdog")?;
     let devices = Machine::this().below(crate::store::devices(Path::new(&config.data_dir)).iter().map(PathBuf::as_path));
+    let disk = devices_text(&config.store);
     let daemon = Daemon::new(osd, client, start_setup(&config, &bound, &devices), Box::new(entropy()));
     let shell = Shell::new(daemon, sides.clone(), devices, modes, config.quiet, config.null);
     if let Some(path) = &config.admin_socket
@@ -254,6 +266,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     }
     shell.event(Event::Start);
     let timing = tokio::task::spawn_local(keep_time(shell.clone(), crumb));
+    let watching = tokio::task::spawn_local(hanging::watch(shell.clone(), disk.clone()));
     let listening = store_fd.map(|fd| tokio::task::spawn_local(listen_to_store(shell.clone(), fd)));
 
     let failure = tokio::select! {
@@ -268,14 +281,42 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
         }
     };
     timing.abort();
+    watching.abort();
     shell.close_admin();
     listening.inspect(tokio::task::JoinHandle::abort);
     sides.iter().for_each(Messenger::shutdown);
-    failure.map_or(Ok(()), |why| Err(failed(&config, &shell, why)))
+    if let Some(why) = failure.as_ref().filter(|_| shell.hangs.get()) {
+        tell_that_it_hangs(&config, why, &standing).await;
+    }
+    failure.map_or(Ok(()), |why| Err(failed(&config, &shell, why, &disk)))
 }
 
-/// The error that an OSD ends with, and the note for its next process.
-fn failed(config: &OsdConfig, shell: &Shell, why: String) -> anyhow::Error {
+/// The OSD has left, and can't end: whoever keeps it hears why.
+async fn tell_that_it_hangs(config: &OsdConfig, why: &str, standing: &Standing) {
+    // Its connections are closed by their own tasks, and the store waits for the kernel when it is dropped.
+    tokio::time::sleep(CLOSING).await;
+    match config.is_alone {
+        true => say::eprintln!("osd.{}: {why}", config.id),
+        false => standing.put(Stands::Disk(why.to_string())),
+    }
+    say::flush();
+}
+
+/// How long the tasks of connections have for their last words, where nothing is waited for.
+const CLOSING: Duration = Duration::from_millis(200);
+
+/// What the store's devices lie on, as the end of a line: ` (disk: sda)`. Nothing where the system does not say.
+fn devices_text(store: &StoreConfig) -> String {
+    let StoreConfig::Block { dir, .. } = store else { return String::new() };
+    let names: BTreeSet<String> = crate::store::devices(dir).iter().filter_map(|path| crate::devices::below(path)).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" (disk: {})", names.into_iter().collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// The error that an OSD ends with, and the note for its next process. `disk`: what its store is on.
+fn failed(config: &OsdConfig, shell: &Shell, why: String, disk: &str) -> anyhow::Error {
     if shell.is_broken() {
         return anyhow!("osd.{}: {why}", config.id);
     }
@@ -286,7 +327,8 @@ fn failed(config: &OsdConfig, shell: &Shell, why: String) -> anyhow::Error {
     }
     let why = format!("osd.{}: {why}", config.id);
     match store.collections() {
-        Err(store::StoreError::Stopped(_)) => StoreFailed(why).into(),
+        _ if shell.hangs.get() => StoreFailed(why).into(),
+        Err(store::StoreError::Stopped(_)) => StoreFailed(format!("{why}{disk}")).into(),
         _ => anyhow!(why),
     }
 }

@@ -32,6 +32,9 @@ pub enum Status {
     Ended(Option<String>),
 }
 
+/// `osd_heartbeat_grace` where nobody has set it, milliseconds.
+const GRACE_MS: u64 = 20_000;
+
 /// Why an OSD ends whose core has panicked.
 const BROKEN: &str = "a rule of its own is broken (the line of the panic is above): it ends before it does harm; please report that line";
 
@@ -60,6 +63,8 @@ pub struct Shell {
     devices: BTreeSet<String>,
     /// A panic has passed through the core: nothing more is asked of it.
     broken: Cell<bool>,
+    /// Its disk does not answer: nothing waits for the store any more.
+    pub hangs: Cell<bool>,
     /// Requests are answered from what they say, and the core never sees them.
     null: Option<net::null::NullDispatcher>,
 }
@@ -89,6 +94,7 @@ impl Shell {
             admin: RefCell::default(),
             devices,
             broken: Cell::new(false),
+            hangs: Cell::new(false),
             null: null.then(net::null::NullDispatcher::default),
         });
         for network in Network::ALL {
@@ -138,6 +144,26 @@ impl Shell {
             self.event(Event::KeepaliveAcked { sent_wall_ns: sent.as_nanos() as u64 });
         }
         self.event(Event::Time);
+    }
+
+    pub fn whoami(&self) -> OsdId {
+        self.whoami
+    }
+    /// The store's operation that is under way for longest, and what it does.
+    pub fn oldest_io(&self) -> (Option<u64>, String) {
+        let daemon = self.daemon.borrow();
+        let store = daemon.osd().store();
+        let oldest = store.oldest_io();
+        (oldest, oldest.map_or_else(String::new, |io| store.io_text(io)))
+    }
+    /// How long an operation may be under way before that is said, and before the OSD leaves, milliseconds; 0 is never.
+    pub fn io_limits(&self) -> (u64, u64) {
+        let daemon = self.daemon.borrow();
+        let osd = daemon.osd();
+        let (warn_ms, end_ms) = osd.breadcrumb().limits();
+        let grace_ms = osd.option("osd_heartbeat_grace").and_then(|s| s.parse().ok()).map_or(GRACE_MS, |s: f64| (s * 1000.0) as u64);
+        let leaves_ms = if warn_ms > 0 { warn_ms.saturating_add(grace_ms) } else { end_ms };
+        (warn_ms, end_ms.min(leaves_ms))
     }
 
     /// True once a panic has passed through the core.

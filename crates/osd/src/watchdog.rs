@@ -18,13 +18,13 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 /// Between two looks.
-const LOOK: Duration = Duration::from_secs(1);
+pub(crate) const LOOK: Duration = Duration::from_secs(1);
 /// What one look counts at most, milliseconds: a look that came late says nothing of the loop.
 const LOOK_MAX_MS: u64 = 2000;
 
 /// What a look leads to.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+pub(crate) enum Verdict {
     Nothing,
     /// It stands for so many milliseconds.
     Stands(u64),
@@ -34,32 +34,42 @@ enum Verdict {
     End(u64),
 }
 
+/// Something that is to move on, and how long it has not.
 #[derive(Debug, Default)]
-struct Watch {
-    turns: u64,
+pub(crate) struct Watch {
+    at: Option<u64>,
     stands_ms: u64,
     told: bool,
     ended: bool,
 }
 
-/// Where a loop stands that can't be ended: put there once each time, and taken by its keeper.
+/// What keeps an OSD from serving and from ending.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Stands {
+    /// Its loop does not turn: where it is.
+    Loop(String),
+    /// It has left the cluster, and waits for an operation that its disk does not answer.
+    Disk(String),
+}
+
+/// An OSD that stands: put there once each time, and taken by its keeper.
 #[derive(Debug, Default)]
-pub struct Standing(Mutex<Option<String>>);
+pub struct Standing(Mutex<Option<Stands>>);
 
 impl Standing {
-    fn put(&self, text: String) {
-        *self.0.lock().unwrap_or_else(|e| e.into_inner()) = Some(text);
+    pub(crate) fn put(&self, what: Stands) {
+        *self.0.lock().unwrap_or_else(|e| e.into_inner()) = Some(what);
     }
-    pub fn take(&self) -> Option<String> {
+    pub fn take(&self) -> Option<Stands> {
         self.0.lock().unwrap_or_else(|e| e.into_inner()).take()
     }
 }
 
 impl Watch {
-    /// `passed_ms` after the last look.
-    fn look(&mut self, turns: u64, passed_ms: u64, (warn_ms, end_ms): (u64, u64)) -> Verdict {
-        if turns != self.turns {
-            let stood = std::mem::replace(self, Self { turns, ..Self::default() });
+    /// `passed_ms` after the last look. `at` is another each time that it has moved on, and `None` if there is nothing that could stand.
+    pub(crate) fn look(&mut self, at: Option<u64>, passed_ms: u64, (warn_ms, end_ms): (u64, u64)) -> Verdict {
+        if at.is_none() || at != self.at {
+            let stood = std::mem::replace(self, Self { at, ..Self::default() });
             return if stood.told { Verdict::TurnsAgain(stood.stands_ms) } else { Verdict::Nothing };
         }
         self.stands_ms += passed_ms.min(LOOK_MAX_MS);
@@ -102,14 +112,14 @@ fn watch(osd: i32, crumb: &Weak<Breadcrumb>, over: &AtomicBool, keeper: Option<&
         let passed_ms = last.elapsed().as_millis() as u64;
         last = Instant::now();
         let place = || osd_core::crumb_text(&crumb);
-        match watch.look(crumb.turns(), passed_ms, crumb.limits()) {
+        match watch.look(Some(crumb.turns()), passed_ms, crumb.limits()) {
             Verdict::Nothing => {}
             Verdict::Stands(ms) => say::eprintln!("osd.{osd}: the loop has not turned for {} s: {}", ms / 1000, place()),
             Verdict::TurnsAgain(ms) => say::eprintln!("osd.{osd}: the loop turns again, after {} s", ms / 1000),
             Verdict::End(ms) => {
                 let text = format!("the loop has not turned for {} s (osd_op_thread_suicide_timeout): {}", ms / 1000, place());
                 match keeper {
-                    Some(keeper) => keeper.put(text),
+                    Some(keeper) => keeper.put(Stands::Loop(text)),
                     None => {
                         say::eprintln!("osd.{osd}: {text}; the process ends");
                         say::flush();
@@ -129,17 +139,19 @@ mod tests {
     fn a_line_early_the_end_late_and_a_late_look_is_no_evidence() {
         let limits = (15_000, 150_000);
         let mut watch = Watch::default();
-        assert_eq!(watch.look(1, 1000, limits), Verdict::Nothing);
-        let verdicts: Vec<Verdict> = (0..150).map(|_| watch.look(1, 1000, limits)).collect();
+        assert_eq!(watch.look(Some(1), 1000, limits), Verdict::Nothing);
+        let verdicts: Vec<Verdict> = (0..150).map(|_| watch.look(Some(1), 1000, limits)).collect();
         let told: Vec<usize> = (0..150).filter(|i| verdicts[*i] != Verdict::Nothing).collect();
         assert_eq!((told, &verdicts[14], &verdicts[149]), (vec![14, 149], &Verdict::Stands(15_000), &Verdict::End(150_000)));
         // Where the process goes on, it is said once.
-        assert_eq!(watch.look(1, 1000, limits), Verdict::Nothing);
-        assert_eq!(watch.look(2, 1000, limits), Verdict::TurnsAgain(151_000));
+        assert_eq!(watch.look(Some(1), 1000, limits), Verdict::Nothing);
+        assert_eq!(watch.look(Some(2), 1000, limits), Verdict::TurnsAgain(151_000));
         // The machine slept for a day.
-        assert_eq!(watch.look(2, 86_400_000, limits), Verdict::Nothing);
-        assert_eq!(watch.look(3, 1000, limits), Verdict::Nothing);
+        assert_eq!(watch.look(Some(2), 86_400_000, limits), Verdict::Nothing);
+        assert_eq!(watch.look(Some(3), 1000, limits), Verdict::Nothing);
+        // Nothing is there that could stand.
+        assert!((0..1000).all(|_| watch.look(None, 1000, limits) == Verdict::Nothing));
         // Switched off.
-        assert!((0..1000).all(|_| watch.look(3, 1000, (0, 0)) == Verdict::Nothing));
+        assert!((0..1000).all(|_| watch.look(Some(3), 1000, (0, 0)) == Verdict::Nothing));
     }
 }

@@ -224,6 +224,13 @@ impl StoreHints for BlockStore {
         core.budget.limit(bytes);
         core.share_memory();
     }
+    fn oldest_io(&self) -> Option<u64> {
+        self.0.borrow().io.oldest()
+    }
+    fn io_text(&self, io: u64) -> String {
+        let core = self.0.borrow();
+        core.io.describe(io).map_or_else(String::new, |(does, dev)| format!("{does} {}", core.cfg.place(dev)))
+    }
     fn memory(&self) -> Vec<(&'static str, usize)> {
         let Memory { objects, leaves, recent, index, overlay, reads, whole } = self.stats().memory;
         // Names that tools for stock's stores know.

@@ -31,16 +31,25 @@ fn durability(unless: Bug) -> Durability {
     if planted(unless) { Durability::Volatile } else { Durability::Durable }
 }
 
-fn advice(e: &DiskError) -> String {
+/// What is said when this ends a store whose device it is of lies at `place`.
+fn advice(e: &DiskError, place: &str) -> String {
+    // By its place a device is found, and by its number in the set it is not.
+    let said = e.to_string();
+    let e_at = format!("{place}: {}", said.split_once(": ").map_or(&*said, |(_, what)| what));
     match e {
         DiskError::NoSpace { .. } => {
-            format!("{e}. The file system below the store is full: make room there and start again; nothing acknowledged is lost")
+            format!("{e_at}. The file system below the store is full: make room there and start again; nothing acknowledged is lost")
+        }
+        e if e.is_read_only() => {
+            format!("{e_at}. The file system below the store turned read-only (dmesg says why): mend it or change the disk")
         }
         DiskError::Flush { .. } => {
-            format!("{e}. What the device holds is unknown: check the device, then run `humboldt store fsck`, then start again")
+            format!("{e_at}. What the device holds is unknown: check the device, then run `humboldt store fsck`, then start again")
         }
         _ => {
-            format!("{e}. Check the device and its cables (dmesg), then start again; nothing acknowledged is lost if the device comes back")
+            format!(
+                "{e_at}. Check the device and its cables (dmesg), then start again; nothing acknowledged is lost if the device comes back"
+            )
         }
     }
 }
@@ -173,7 +182,7 @@ impl Core {
             (Purpose::Read(_) | Purpose::Leaf { .. } | Purpose::Leaves { .. } | Purpose::ReplayImage { .. }, Err(e)) => Err(e.to_string()),
             (_, Err(e)) => {
                 // What is on the device is not known any more.
-                return self.stop(advice(&e));
+                return self.stop(advice(&e, &self.cfg.place(e.dev())));
             }
             (_, Ok(buf)) => Ok(buf),
         };

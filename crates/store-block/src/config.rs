@@ -62,6 +62,11 @@ impl Config {
     pub(crate) fn command(&self, verb: &str) -> String {
         format!("run `humboldt store --dir {} {verb}`", self.folder)
     }
+    /// Where a device is, for people.
+    pub(crate) fn place(&self, dev: disk::Dev) -> String {
+        let name = ["data", "wal", "meta"].get(usize::from(dev.0)).copied().unwrap_or("?");
+        format!("{}/{name}", self.folder)
+    }
     /// The log is damaged, and going on without what is behind that is the only way.
     pub(crate) fn log_damaged(&self, what: String) -> OpenError {
         OpenError::Damaged { what, next: self.command("repair --discard-log-from-damage") }

@@ -153,10 +153,24 @@ impl Tickets {
 /// Tickets that wait for a read: one, nearly always.
 pub type Waiters = SmallVec<[u64; 2]>;
 
+/// An operation on a device.
+struct UnderWay {
+    purpose: Purpose,
+    dev: Dev,
+    does: Does,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Does {
+    Read,
+    Write,
+    Flush,
+}
+
 /// The devices, and what is under way on them.
 pub struct Io {
     disks: Box<dyn Disks>,
-    purposes: Numbers<Purpose>,
+    under_way: Numbers<UnderWay>,
     last: u64,
     wrote: Wrote,
     /// Memory for what has completed.
@@ -178,12 +192,26 @@ pub struct Wrote {
 
 impl Io {
     pub fn new(disks: Box<dyn Disks>) -> Self {
-        Self { disks, purposes: Numbers::default(), last: 0, wrote: Wrote::default(), done: Vec::new() }
+        Self { disks, under_way: Numbers::default(), last: 0, wrote: Wrote::default(), done: Vec::new() }
     }
-    fn token(&mut self, purpose: Purpose) -> u64 {
+    fn token(&mut self, purpose: Purpose, dev: Dev, does: Does) -> u64 {
         self.last += 1;
-        self.purposes.insert(self.last, purpose);
+        self.under_way.insert(self.last, UnderWay { purpose, dev, does });
         self.last
+    }
+    /// What was started first of all that is under way. It looks at each, and so is for a watchdog: on a way that is gone often it has no place.
+    pub fn oldest(&self) -> Option<u64> {
+        self.under_way.keys().min().copied()
+    }
+    /// What that operation does, and on which device.
+    pub fn describe(&self, token: u64) -> Option<(&'static str, Dev)> {
+        let UnderWay { dev, does, .. } = self.under_way.get(&token)?;
+        let does = match does {
+            Does::Read => "reading",
+            Does::Write => "writing",
+            Does::Flush => "flushing",
+        };
+        Some((does, *dev))
     }
     /// Blocks written since the store was opened.
     pub fn wrote(&self) -> Wrote {
@@ -212,7 +240,7 @@ impl Io {
     }
     pub fn read(&mut self, purpose: Purpose, dev: Dev, block: u64, blocks: u64) {
         self.wrote.reads += blocks;
-        let token = self.token(purpose);
+        let token = self.token(purpose, dev, Does::Read);
         self.disks.read(token, dev, block * BLOCK, (blocks * BLOCK) as usize);
     }
     pub fn write(&mut self, purpose: Purpose, dev: Dev, block: u64, bufs: Vec<Bytes>, durability: Durability) {
@@ -226,7 +254,7 @@ impl Io {
             (_, META) => self.wrote.meta += blocks,
             _ => {}
         }
-        let token = self.token(purpose);
+        let token = self.token(purpose, dev, Does::Write);
         self.disks.write(token, dev, block * BLOCK, bufs, durability);
     }
     /// Reads blocks of the metadata.
@@ -242,7 +270,7 @@ impl Io {
     }
     pub fn flush(&mut self, dev: Dev) {
         self.wrote.flushes += 1;
-        let token = self.token(Purpose::Flush);
+        let token = self.token(Purpose::Flush, dev, Does::Flush);
         self.disks.flush(token, dev);
     }
     /// Memory for what has completed, empty, which is to be put back.
@@ -257,7 +285,7 @@ impl Io {
         self.disks.poll(out);
     }
     pub fn purpose(&mut self, token: u64) -> Purpose {
-        self.purposes.remove(&token).expect("a completion is of something that was started")
+        self.under_way.remove(&token).expect("a completion is of something that was started").purpose
     }
     /// Reads blocks and waits for them: for opening a store and for tools, when nothing else is under way.
     pub fn read_now(&mut self, dev: Dev, block: u64, blocks: u64) -> Result<Bytes, disk::DiskError> {
@@ -332,6 +360,6 @@ impl Io {
 
 impl std::fmt::Debug for Io {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Io").field("under_way", &self.purposes.len()).finish()
+        f.debug_struct("Io").field("under_way", &self.under_way.len()).finish()
     }
 }

@@ -36,6 +36,16 @@ pub trait StoreHints {
     fn limit_memory(&mut self, bytes: usize) {
         let _ = bytes;
     }
+    /// The operation on a device that is under way for longest, by a number of its own: one that stays the same hangs. `None`: nothing is under way, as
+    /// by default. For a watchdog, which asks once a second.
+    fn oldest_io(&self) -> Option<u64> {
+        None
+    }
+    /// What that operation does, and where, for people: `writing FOLDER/wal`. By default nothing is told.
+    fn io_text(&self, io: u64) -> String {
+        let _ = io;
+        String::new()
+    }
     /// What the store keeps in memory, in bytes, roughly, by what it is for: for people. By default nothing is told.
     fn memory(&self) -> Vec<(&'static str, usize)> {
         Vec::new()

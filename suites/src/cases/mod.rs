@@ -8,6 +8,7 @@ mod cephfs;
 mod commands;
 mod copies;
 mod daemons;
+mod failing_disk;
 mod failures;
 mod figures_gateways;
 mod fills;
@@ -50,12 +51,13 @@ pub use failures::image_check;
 pub use figures_gateways::figures_gateways;
 pub use kill9::kill_loop;
 pub use package::installs as package_installs;
+pub(crate) use radosgw::{ACCESS, SECRET};
 pub use rot::rot_matrix;
 pub use thrash::verb as thrash;
 pub use turns::kill_in_turns;
 
 use crate::clients::Release;
-use crate::conformance;
+use crate::{applications, conformance};
 use anyhow::Result;
 
 /// One test with real programs. `needs` are the releases whose clients it runs.
@@ -75,6 +77,10 @@ const CONFORMANCE: &[Case] = &[
         run: conformance::fast_among_stock,
     },
 ];
+
+/// Applications under faults, one in each run; `cargo xtask applications` runs all.
+const APPLICATIONS: &[Case] =
+    &[Case { name: "an_application_by_turns", needs: &[Release::Pacific, Release::Reef], run: applications::by_turns }];
 
 /// All of them, by subject.
 pub fn cases() -> Vec<Case> {
@@ -111,10 +117,12 @@ pub fn cases() -> Vec<Case> {
         mixed::CASES,
         scrub::CASES,
         failures::CASES,
+        failing_disk::CASES,
         fills::CASES,
         lab::CASES,
         guide::CASES,
         CONFORMANCE,
+        APPLICATIONS,
     ]
     .into_iter()
     .flatten()

@@ -41,6 +41,11 @@ const WAITING: &[(&str, u32)] = &[
     ("stock_daemons_and_full_stores", 12),            // 9
     ("stock_daemons_see_right_figures", 12),          // 8
     ("stock_daemons_and_a_rogue", 22),                // 14
+    ("an_application_by_turns", 60),                  // recovery is waited for
+    ("disk_that_hangs", 30),                          // watchdogs and recovery are waited for
+    ("disk_that_hangs_below_a_thread", 30),
+    ("disk_of_io_errors", 20),
+    ("disk_turned_read_only", 20),
 ];
 
 /// Cases beside which nothing runs: upstream's programs have limits of their own, chosen for a machine at rest, and so has the laboratory's; a
@@ -80,6 +85,7 @@ const ALWAYS: &[(&str, &str)] = &[
     ("three_copies_and_kills", "deaths of OSDs with copies"),
     ("rados_bench_with_cut_sockets", "cut connections"),
     ("full_and_back", "a full store"),
+    ("an_application_by_turns", "an application that nobody here wrote, a disk lost and replaced"),
     ("a_flipped_bit_is_an_error", "damaged data"),
     ("scrub_finds_damage_and_repair_mends_it", "damaged copies"),
     ("hostile_connections", "hostile peers"),

@@ -84,6 +84,9 @@ fn in_a_browser() -> Result<()> {
     browser.wait("document.querySelectorAll('#hosts li').length === 3", PATIENCE)?;
     browser.wait("document.getElementById('pg-big').textContent === '64 of 64 clean'", PATIENCE)?;
     browser.wait("document.querySelectorAll('#grid .cells i').length === 64", PATIENCE)?;
+    // A bar that is full would say that something is being recovered.
+    browser.wait("document.getElementById('rec-big').textContent === 'Idle'", PATIENCE)?;
+    browser.wait("document.getElementById('rec-meter').offsetHeight === 0", PATIENCE)?;
 
     // A load shows, and the figures move.
     let load = Load::start(&c, "rbd")?;

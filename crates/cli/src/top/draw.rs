@@ -57,9 +57,17 @@ const PLAIN: &str = "\x1b[0m";
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
 
-/// How wide a line shows: without its colours.
+/// A name in a column of so many characters; one that is cut says so.
+fn fit(name: &str, width: usize) -> String {
+    if name.chars().count() <= width {
+        return format!("{name:<width$}");
+    }
+    name.chars().take(width - 1).chain(['…']).collect()
+}
+
+/// A line as far as it is seen, without counting its colours; one that is cut says so.
 fn cut(line: &str, columns: usize) -> String {
-    let (mut out, mut wide, mut escape) = (String::new(), 0, false);
+    let (mut out, mut wide, mut escape, mut last) = (String::new(), 0, false, 0);
     for c in line.chars() {
         match (escape, c) {
             (_, '\x1b') => escape = true,
@@ -69,8 +77,20 @@ fn cut(line: &str, columns: usize) -> String {
                 continue;
             }
             (true, _) => {}
-            (false, _) if wide == columns => continue,
-            (false, _) => wide += 1,
+            // Blanks say nothing that is missed.
+            (false, ' ') if wide == columns => continue,
+            (false, _) if wide == columns => {
+                // The character before is what the mark takes the place of.
+                let shown = out[last..].chars().next().map_or(0, char::len_utf8);
+                if shown > 0 {
+                    out.replace_range(last..last + shown, "…");
+                }
+                continue;
+            }
+            (false, _) => {
+                wide += 1;
+                last = out.len();
+            }
         }
         out.push(c);
     }
@@ -166,10 +186,10 @@ fn osds(s: &Value) -> Vec<String> {
         };
         let mark = if o["up"] == true { "" } else { colour("HEALTH_ERR") };
         format!(
-            "{mark}{:<9} {:<16} {:<5} {:<9}{PLAIN} {} {:>4.0} % {:>5} {:>8} {:>11}/s {:>8} {:>8} {:>11}/s {:>8}",
-            format!("osd.{}", count(&o["id"])),
-            text(&o["host"]),
-            text(&o["class"]),
+            "{mark}{} {} {} {:<9}{PLAIN} {} {:>4.0} % {:>5} {:>8} {:>11}/s {:>8} {:>8} {:>11}/s {:>8}",
+            fit(&format!("osd.{}", count(&o["id"])), 9),
+            fit(text(&o["host"]), 16),
+            fit(text(&o["class"]), 5),
             state,
             bar(share(&o["used"], &o["total"]), 8),
             share(&o["used"], &o["total"]) * 100.0,
@@ -188,8 +208,8 @@ fn osds(s: &Value) -> Vec<String> {
 fn pools(s: &Value) -> Vec<String> {
     let row = |p: &Value| {
         format!(
-            "{:<22} {} {:>4.0} % {:>11} {:>8} {:>6} {:>6} {:>8} {:>11}/s {:>8} {:>11}/s",
-            text(&p["name"]),
+            "{} {} {:>4.0} % {:>11} {:>8} {:>6} {:>6} {:>8} {:>11}/s {:>8} {:>11}/s",
+            fit(text(&p["name"]), 22),
             bar(number(&p["share"]), 8),
             number(&p["share"]) * 100.0,
             bytes(&p["stored"]),
@@ -208,9 +228,9 @@ fn pools(s: &Value) -> Vec<String> {
 fn clients(s: &Value) -> Vec<String> {
     let row = |c: &Value| {
         format!(
-            "{:<16} {:<26} {:>8} {:>11}/s {:>8} {:>8} {:>11}/s {:>8}",
-            text(&c["name"]),
-            text(&c["addr"]).split('/').next().unwrap_or_default(),
+            "{} {} {:>8} {:>11}/s {:>8} {:>8} {:>11}/s {:>8}",
+            fit(text(&c["name"]), 16),
+            fit(text(&c["addr"]).split('/').next().unwrap_or_default(), 26),
             count(&c["read_ops"]),
             bytes(&c["read_bytes"]),
             latency(&c["read_us"]),
@@ -337,6 +357,28 @@ mod tests {
                 && lines.contains("client.7         127.0.0.1:0"),
             "{lines}"
         );
+    }
+
+    #[test]
+    fn long_names_keep_the_columns_and_what_is_cut_says_so() {
+        let mut state = state();
+        state["pools"][0]["name"] = json!("a pool whose name is longer than any column");
+        state["osds"][0]["host"] = json!("storage-node-17.example.org");
+        state["clients"][0]["addr"] = json!("[2001:db8:1234:5678:9abc:def0:1234:5678]:40000/5");
+        let lines = seen(&screen(&state, 40, 200));
+        // A figure ends where its heading does.
+        let ends = |line: &str, word: &str| line.find(word).map(|at| line[..at].chars().count() + word.chars().count());
+        let column = |head: &str, row: &str, word: &str, figure: &str| {
+            let find = |what: &str| lines.iter().find(|l| l.starts_with(what)).unwrap_or_else(|| panic!("{what}: {lines:#?}"));
+            assert_eq!(ends(find(head), word), ends(find(row), figure), "{lines:#?}");
+        };
+        column("POOL", "a pool whose name is …", " PGS", " 8");
+        column("OSD", "osd.0     storage-node-17…", " WRITE/s", " 10");
+        column("CLIENT", "client.7         [2001:db8:1234:5678:9abc:…", " WRITE/s", " 30");
+        // The terminal is narrow.
+        let narrow = seen(&screen(&state, 40, 60));
+        let osd = narrow.iter().find(|l| l.starts_with("osd.0")).expect("its line");
+        assert!(osd.ends_with('…') && osd.chars().count() == 60, "{narrow:#?}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn word(metric: Metric, word: Word) -> String {
 fn verdict(metric: Metric, v: &Verdict) -> Markup {
     html! {
         span class=(class(v.word)) { (word(metric, v.word)) } " "
-        small { "×" (figure(v.ratio.median)) " [" (figure(v.ratio.low)) "–" (figure(v.ratio.high)) "]" }
+        small { "×" (figure(v.ratio.median)) " [" (figure(v.ratio.low)) "–" (figure(v.ratio.high)) "]" @if let Some(few) = v.too_few() { ": " (few) } }
     }
 }
 
@@ -68,7 +68,7 @@ pub fn control(run: &Run, results: &Results) -> Markup {
             },
             _ => p.note { "This run has no control: the margin of " (figure(run.study.margin() * 100.0)) " % is all that differences are held against." },
         }
-        @if few { p.note { "With fewer than five rounds only differences above 25 % are called." } }
+        @if few { p.note { "With fewer than five rounds only differences above 25 % are called, with fewer than three none." } }
     }
 }
 

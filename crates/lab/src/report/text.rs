@@ -49,7 +49,8 @@ pub fn verdicts(results: &Results) -> String {
             let value = |m: Metric| cell.metrics.get(&m).map_or("-".into(), |r| figure(r.median));
             let verdict = |m: Metric| {
                 cell.verdicts.get(&m).map_or(String::new(), |v| {
-                    format!(" ({} x{} [{}-{}])", v.word, figure(v.ratio.median), figure(v.ratio.low), figure(v.ratio.high))
+                    let few = v.too_few().map_or(String::new(), |few| format!(": {few}"));
+                    format!(" ({} x{} [{}-{}]{few})", v.word, figure(v.ratio.median), figure(v.ratio.low), figure(v.ratio.high))
                 })
             };
             let _ = writeln!(

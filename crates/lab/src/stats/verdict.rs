@@ -7,7 +7,7 @@
 //!        ╰──── else: can't tell ───────╯
 //! ```
 //! The band is the larger of the margin and the control's spread: how far the same thing under two names differed. An interval that is
-//! within the margin is "same" only if the control's is, too. With fewer than five rounds only large differences are called.
+//! within the margin is "same" only if the control's is, too. With fewer than five rounds only large differences are called, with fewer than three none.
 
 use super::Ratio;
 use serde::{Deserialize, Serialize};
@@ -84,6 +84,11 @@ impl Verdict {
         };
         Self { word, ratio, band, control }
     }
+    /// Why nothing is called however far apart the two are, if that is so.
+    pub fn too_few(&self) -> Option<String> {
+        let rounds = self.ratio.rounds;
+        (rounds < ROUNDS_LEAST).then(|| format!("{rounds} round{}, fewer than {ROUNDS_LEAST}", if rounds == 1 { "" } else { "s" }))
+    }
     /// Of the control itself: it is one thing under two names, so its word is never a difference.
     pub fn of_control(ratio: Ratio, better: Better, margin: f64) -> Self {
         let verdict = Self::of(ratio, better, margin, None);
@@ -127,6 +132,10 @@ mod tests {
         assert_eq!(word(ratio(1.9, 2.0, 2.1, 3), None), Word::Faster);
         assert_eq!(word(ratio(0.99, 1.0, 1.01, 3), None), Word::CantTell);
         assert_eq!(word(ratio(6.3, 6.3, 6.3, 1), None), Word::CantTell);
+        // However large it is, and then the report says that it is for the rounds' sake.
+        let huge = |rounds| Verdict::of(ratio(170.0, 178.0, 187.0, rounds), Better::More, 0.03, None);
+        assert_eq!((huge(2).word, huge(2).too_few().as_deref()), (Word::CantTell, Some("2 rounds, fewer than 3")));
+        assert_eq!((huge(3).word, huge(3).too_few()), (Word::Faster, None));
         assert_eq!(Verdict::of_control(ratio(1.9, 2.0, 2.1, 5), Better::More, 0.03).word, Word::CantTell);
         // A control of few rounds says little about its spread.
         assert_eq!(word(ratio(1.1, 1.15, 1.2, 5), Some(ratio(1.0, 1.0, 1.0, 3))), Word::CantTell);

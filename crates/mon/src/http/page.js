@@ -102,6 +102,8 @@ function drawCards(s) {
 function drawRecovery(r) {
   const left = r.degraded + r.misplaced, done = r.copies > 0 ? 1 - Math.min(1, left / r.copies) : 1;
   meter($("rec-meter"), done, left ? "work" : "");
+  // A full bar says that something is going on.
+  $("rec-meter").hidden = !left;
   if (!left && !r.unfound) {
     set($("rec-big"), "Idle");
     set($("rec-text"), "Every object is where it belongs.");

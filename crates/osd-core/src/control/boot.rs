@@ -271,6 +271,11 @@ impl Control {
                 cx.out.push(Effect::SubscribeCreates { from: 0 });
                 cx.out.push(Effect::Booted { epoch: map.epoch });
             }
+            Stage::Active if map.is_down(me) && map.state(me) & maps::osd_state::STOP != 0 => {
+                let text = format!("map e{} has me stopped by `ceph osd stop`: ending", map.epoch);
+                cx.out.push(Effect::Log { level: Level::Info, text });
+                cx.out.push(Effect::Stop { why: None });
+            }
             Stage::Active if !ours => {
                 let text = format!("map e{} wrongly marked me down at e{}", map.epoch, map.epoch);
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text });

@@ -14,7 +14,7 @@ use messages::{DaemonHealthMetric, MMgrConfigure, MMgrOpen, MMgrReport, MPGStats
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 use std::time::Duration;
-use types::{Bytes, OsdStat, UTime, features};
+use types::{Bytes, OsdStat, StorePerfStat, UTime, features};
 
 /// The alert of a store that gave errors instead of data: a health check of this name.
 const READ_ERRORS: &str = "BLUESTORE_SPURIOUS_READ_ERRORS";
@@ -203,6 +203,8 @@ impl Control {
             num_osds: 1,
             num_per_pool_osds: 1,
             num_per_pool_omap_osds: 1,
+            // Like BlueStore, this store has one moment for both.
+            os_perf_stat: StorePerfStat { commit_latency_ns: told.commit_ns, apply_latency_ns: told.commit_ns },
             ..OsdStat::default()
         };
         if !told.damage.is_empty() {

@@ -38,6 +38,7 @@ use crate::request::ClientOp;
 use crate::reserver::Reserver;
 use crate::setup::OsdSetup;
 use crate::shared::{EventCx, LogBounds, Shared};
+use crate::timed_store::TimedStore;
 use base::breadcrumb::Breadcrumb;
 use base::fixed::HashMap;
 use base::{Rng, Stamp};
@@ -94,7 +95,7 @@ impl Shard {
         Self {
             sh: Shared {
                 whoami: setup.whoami,
-                store,
+                store: TimedStore::new(store),
                 map: Rc::default(),
                 maps,
                 cluster_fsid: setup.cluster_fsid,
@@ -224,7 +225,11 @@ impl Shard {
         &*self.sh.store
     }
     pub fn into_store(self) -> Box<dyn ObjectStore> {
-        self.sh.store
+        self.sh.store.into_inner()
+    }
+    /// An event has come.
+    pub fn set_time(&mut self, now: Stamp) {
+        self.sh.store.set_time(now);
     }
     /// Waits for the store: see [`ObjectStore::linger`].
     pub fn linger(&mut self, limit: Duration) -> bool {

@@ -60,6 +60,8 @@ pub(crate) struct GroupStats {
     /// Of each whose primary this OSD is.
     pub pgs: BTreeMap<PgId, PgStat>,
     pub pools: BTreeMap<i64, types::StoreStatfs>,
+    /// How long a change took to last, of late.
+    pub commit_ns: u64,
     /// What is damaged, for people.
     pub damage: Vec<String>,
 }
@@ -167,7 +169,8 @@ impl Shard {
         }
         let pools: BTreeSet<i64> = self.pgs().map(|pg| pg.pgid.pgid.pool).collect();
         let pools = pools.into_iter().map(|id| (id, self.sh.store.pool_statfs(id))).collect();
-        GroupStats { statfs: self.sh.store.statfs(), num_pgs: self.sh.num_pgs, pgs, pools, damage }
+        let commit_ns = self.sh.store.take_latency_ns();
+        GroupStats { statfs: self.sh.store.statfs(), num_pgs: self.sh.num_pgs, pgs, pools, commit_ns, damage }
     }
 
     /// Groups of one copy that are ours by the map, and are not here.
