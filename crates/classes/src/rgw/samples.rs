@@ -1,8 +1,8 @@
 //! The types of these classes by their names in Ceph, for samples of them.
 
 use super::{
-    change, check, entry, garbage, garbage_queue, header, keys, lifecycle, link, list, log, object, olh, raw, reshard, resharding, unlink, upload,
-    usage,
+    change, check, entry, garbage, garbage_queue, header, keys, lifecycle, link, list, log, object, olh, raw, reshard, resharding, unlink,
+    upload, usage,
 };
 use crate::cephfs;
 use crate::wire::encode;

@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 const OF_18_2: &str = include_str!("methods-18.2.txt");
 const OF_20_2: &str = include_str!("methods-20.2.txt");
 
-
 fn table(text: &str) -> impl Iterator<Item = (&str, &str, u8)> {
     text.lines().map(|line| match line.split(' ').collect::<Vec<_>>()[..] {
         [class, method, flags] => (class, method, flags.parse().unwrap()),

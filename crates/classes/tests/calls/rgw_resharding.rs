@@ -34,7 +34,8 @@ fn raw(index: &mut Object, notes: bool, marker: &str, max: u32) -> (Vec<(u8, Vec
     });
     answer(&call(index, "bi_list", input).unwrap(), |d| {
         let count = d.u32()?;
-        let entries = (0..count).map(|_| d.frame("an entry", 1, |d, _| Ok((d.u8()?, d.blob()?.to_vec(), d.blob()?)))).collect::<Result<_, _>>()?;
+        let entries =
+            (0..count).map(|_| d.frame("an entry", 1, |d, _| Ok((d.u8()?, d.blob()?.to_vec(), d.blob()?)))).collect::<Result<_, _>>()?;
         Ok((entries, d.bool()?))
     })
 }
