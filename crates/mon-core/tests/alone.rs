@@ -150,6 +150,27 @@ fn one_monitor_answers_what_is_asked_of_several() {
 }
 
 #[test]
+fn settings_go_back_to_a_version() {
+    let (mut w, admin) = cluster(1);
+    let set = |w: &mut World, who: &str, value: &str| {
+        w.ok(admin, &format!(r#"{{"prefix":"config set","who":"{who}","name":"osd_max_backfills","value":"{value}"}}"#));
+    };
+    let dump = |w: &mut World| w.ok(admin, r#"{"prefix":"config dump","format":"json"}"#);
+    set(&mut w, "osd", "2");
+    let (before, version) = (dump(&mut w), w.mon.config.version);
+    set(&mut w, "osd", "3");
+    set(&mut w, "osd/class:ssd", "4");
+    w.ok(admin, r#"{"prefix":"config rm","who":"osd","name":"osd_max_backfills"}"#);
+    let reset = |to: u64| format!(r#"{{"prefix":"config reset","num":{to}}}"#);
+    assert_eq!(code(&mut w, admin, &reset(version + 9)), EINVAL);
+    w.ok(admin, &reset(version));
+    assert_eq!(dump(&mut w), before);
+    w.restart();
+    let admin = w.open("client.admin", "allow *");
+    assert_eq!(w.ok(admin, r#"{"prefix":"config dump","format":"json"}"#), before);
+}
+
+#[test]
 fn answers_have_the_form_that_is_asked_for() {
     let (mut w, admin) = cluster(1);
     w.ok(admin, r#"{"prefix":"osd pool create","pool":"p","pg_num":1}"#);
