@@ -137,6 +137,7 @@ fn one_monitor_answers_what_is_asked_of_several() {
         (r#"{"prefix":"mon feature set","feature_name":"reef"}"#, EPERM),
         (r#"{"prefix":"mon set_new_tiebreaker","name":"a"}"#, EINVAL),
         (r#"{"prefix":"osd force_healthy_stretch_mode"}"#, EOPNOTSUPP),
+        (r#"{"prefix":"osd set-allow-crimson","yes_i_really_mean_it":true}"#, EOPNOTSUPP),
     ] {
         assert_eq!(code(&mut w, admin, json), want, "{json}");
     }
