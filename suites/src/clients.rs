@@ -158,6 +158,18 @@ pub fn reef_daemons() -> Result<()> {
     apt_inside(&root, &["ceph-mon", "ceph-mgr", "ceph-osd"])
 }
 
+/// The stock OSD of 20.2, for the cases that start it under monitors of 18.2.
+pub fn tentacle_osd() -> Result<()> {
+    Release::Tentacle.install()?;
+    if Release::Tentacle.has("/usr/bin/ceph-osd") {
+        return Ok(());
+    }
+    let root =
+        Release::Tentacle.chroot().filter(|_| is_root()).context("ceph-osd of 20.2 is not installed, and only root can install it")?;
+    println!("installing the stock OSD of 20.2");
+    apt_inside(&root, &["ceph-osd"])
+}
+
 /// Stock radosgw of 18.2, for the cases that start it.
 pub fn reef_radosgw() -> Result<()> {
     Release::Reef.install()?;

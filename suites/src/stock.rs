@@ -350,12 +350,16 @@ pub fn stock_control_plane(name: &str, plane: &Plane) -> Result<Daemons> {
 
 /// Makes a stock OSD beside the others and starts it.
 pub fn stock_osd(d: &mut Daemons, id: u32, store: &str) -> Result<()> {
+    stock_osd_of(Reef, d, id, store)
+}
+/// The same of any release that the monitors' can have beside them.
+pub fn stock_osd_of(release: Release, d: &mut Daemons, id: u32, store: &str) -> Result<()> {
     let data = d.dir.join(format!("osd.{id}"));
     let uuid = register(d, id, &data)?;
     let conf = d.dir.join(format!("osd.{id}.conf"));
     let theirs = std::fs::read_to_string(&d.conf)?;
     std::fs::write(&conf, format!("{theirs}\n[osd]\nosd objectstore = {store}\nkeyring = {}/keyring\n", data.display()))?;
-    let out = Reef.run(&conf, "ceph-osd", &["--mkfs", "-i", &id.to_string(), "--osd-uuid", &uuid], COMMAND)?;
+    let out = release.run(&conf, "ceph-osd", &["--mkfs", "-i", &id.to_string(), "--osd-uuid", &uuid], COMMAND)?;
     ensure!(out.ok(), "ceph-osd --mkfs: {out:?}");
-    d.stock(&format!("osd.{id}"), &conf)
+    d.stock_of(release, &format!("osd.{id}"), &conf)
 }

@@ -6,7 +6,7 @@ use crate::registry::{Class, Method};
 use crate::rest::{Rest, kept};
 use crate::time_key::{PREFIX, reaches, time_prefix};
 use crate::view::{ClsReply, ClsResult, ObjectView};
-use crate::wire::{NoArgs, decode, done, encode, errno, reply, stored};
+use crate::wire::{NoArgs, decode, done, encode, errno, reply};
 use denc::{ByteStr, Bytes, Denc, denc_struct};
 use types::UTime;
 use types::errno::ENODATA;
@@ -92,7 +92,8 @@ denc_struct!(InfoReply, v 1, compat 1, { header });
 
 fn header(obj: &mut dyn ObjectView) -> ClsResult<Header> {
     let bytes = obj.omap_header()?;
-    if bytes.is_empty() { Ok(Header::default()) } else { stored(&bytes) }
+    // What is no header of a log is none, as on stock.
+    Ok(Header::from_bytes(&bytes).unwrap_or_default())
 }
 
 fn add(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {

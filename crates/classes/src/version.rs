@@ -84,7 +84,12 @@ fn inc(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: CondsOp = decode(&input)?;
     let mut version = match load(obj)? {
         Some(version) => version,
-        None => Version { number: 1, tag: random_text(obj, TAG_LEN), rest: Rest::default() },
+        // It has one from then on, also if the call goes no further and may fail.
+        None => {
+            let first = Version { number: 1, tag: random_text(obj, TAG_LEN), rest: Rest::default() };
+            obj.setxattr(ATTRIBUTE, encode(&first))?;
+            first
+        }
     };
     if !op.conditions.iter().all(|c| c.holds(&version)) {
         return errno(ECANCELED);

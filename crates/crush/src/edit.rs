@@ -405,7 +405,7 @@ impl CrushMap {
     }
 
     /// Appends an item to a bucket and to the bucket's weight-sets.
-    fn add_to(&mut self, bucket: i32, item: i32, weight: u32) {
+    pub(crate) fn add_to(&mut self, bucket: i32, item: i32, weight: u32) {
         let Some(b) = self.bucket_mut(bucket) else { return };
         let mut content: Vec<(i32, u32)> = b.weighted().collect();
         content.push((item, weight));
@@ -417,7 +417,7 @@ impl CrushMap {
             }
         });
     }
-    fn remove_from(&mut self, bucket: i32, item: i32) {
+    pub(crate) fn remove_from(&mut self, bucket: i32, item: i32) {
         let Some(b) = self.bucket_mut(bucket) else { return };
         let Some(at) = b.position(item) else { return };
         let mut content: Vec<(i32, u32)> = b.weighted().collect();
@@ -480,22 +480,23 @@ impl CrushMap {
         self.rebuild_shadows();
         Ok(())
     }
-    /// `osd crush weight-set create-compat`: weight-sets for the default choose_args, equal to the weights. False if they are there.
-    pub fn create_compat_weight_set(&mut self) -> bool {
-        if self.choose_args.contains_key(&crate::DEFAULT_CHOOSE_ARGS) {
+    /// `osd crush weight-set create`: weight-sets of straw2 buckets, equal to the weights, with so many weights an item. False if they are there.
+    pub fn create_weight_sets(&mut self, id: i64, positions: usize) -> bool {
+        if self.choose_args.contains_key(&id) {
             return false;
         }
         let args = self.iter_buckets().filter(|b| matches!(b.weights, Weights::Straw2 { .. })).map(|b| {
             let weights: Vec<u32> = b.weighted().map(|(_, w)| w).collect();
-            (place(b.id).expect("buckets have numbers below 0") as u32, crate::ChooseArg { weight_set: vec![weights], ids: Vec::new() })
+            let arg = crate::ChooseArg { weight_set: vec![weights; positions], ids: Vec::new() };
+            (place(b.id).expect("buckets have numbers below 0") as u32, arg)
         });
         let args = args.collect();
-        self.choose_args.insert(crate::DEFAULT_CHOOSE_ARGS, args);
+        self.choose_args.insert(id, args);
         true
     }
 
     /// The bucket's weight from its items', and the same of weight-sets, into the buckets above it.
-    fn carry_up(&mut self, bucket: i32) {
+    pub(crate) fn carry_up(&mut self, bucket: i32) {
         let Some(weight) = self.bucket(bucket).map(|b| b.weight) else { return };
         let key = place(bucket).expect("buckets have numbers below 0") as u32;
         let sum = |weights: &Vec<u32>| weights.iter().fold(0_u32, |sum, w| sum.saturating_add(*w));

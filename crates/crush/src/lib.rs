@@ -11,6 +11,7 @@
 mod bucket;
 mod classes;
 mod codec;
+mod convert;
 mod edit;
 mod hash;
 mod ln;

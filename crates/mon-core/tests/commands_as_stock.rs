@@ -85,7 +85,7 @@ impl Cluster {
             cluster.event(Event::Open { conn, endpoint, peer: Box::new(peer) });
         }
         for (endpoint, conn) in [("mon", CLIENT), ("mgr", CLIENT_AT_MGR)] {
-            let (_, _, data) = cluster.send(conn, &json!({"prefix": "get_command_descriptions"}));
+            let (_, _, data) = cluster.send(conn, false, &json!({"prefix": "get_command_descriptions"}));
             let all: Map<String, Value> = serde_json::from_slice(&data).unwrap();
             // As the monitor's are fetched, those of the manager are known to belong there by their flag.
             let sigs = all.values().filter(|c| endpoint == "mgr" || c["flags"].as_u64().unwrap() & 8 == 0);
@@ -110,7 +110,7 @@ impl Cluster {
             json!({"prefix": "osd crush create-or-move", "id": 0, "weight": 0.0078, "args": ["host=vm", "root=default"]}),
             json!({"prefix": "osd crush set-device-class", "class": "hdd", "ids": ["0"]}),
         ] {
-            let (code, status, _) = self.send(CLIENT, &request);
+            let (code, status, _) = self.send(CLIENT, false, &request);
             assert_eq!(code, 0, "{request}: {status}");
         }
         let metadata = [("hostname", "vm"), ("container_name", "c"), ("ceph_version", mon_core::CEPH_VERSION)];
@@ -164,10 +164,11 @@ impl Cluster {
         self.event(Event::Tick);
     }
 
-    fn send(&mut self, conn: ConnId, request: &Value) -> (i32, String, Bytes) {
+    /// To the cluster, or to the daemon itself.
+    fn send(&mut self, conn: ConnId, told: bool, request: &Value) -> (i32, String, Bytes) {
         let cmd = vec![request.to_string()];
         let fsid = self.mon.options.fsid;
-        if conn == CLIENT {
+        if conn == CLIENT && !told {
             let m = MMonCommand { tid: 9, data: Bytes::new(), paxos: Default::default(), fsid, cmd };
             let sent = self.event(Event::Message { conn, message: m.encode(features::SUPPORTED) });
             let (_, ack) = sent.iter().find(|(c, m)| *c == conn && m.kind == MMonCommandAck::KIND).expect("an answer");
@@ -187,7 +188,8 @@ impl Cluster {
         if words == ["-s"] {
             words = vec!["status".into()];
         }
-        if words.starts_with(&["tell".into(), "mon.a".into()]) {
+        let told = words.starts_with(&["tell".into(), "mon.a".into()]);
+        if told {
             words.drain(..2);
         }
         let by_length = |sigs: &[Vec<Value>]| {
@@ -205,7 +207,7 @@ impl Cluster {
         if as_json {
             request.insert("format".into(), json!("json"));
         }
-        let (result, status, data) = self.send(conn, &Value::Object(request));
+        let (result, status, data) = self.send(conn, told, &Value::Object(request));
         let stderr = match -result {
             0 => status,
             n => format!(

@@ -42,6 +42,7 @@ mod stock_rogue;
 mod thrash;
 mod turns;
 mod under_way;
+mod vectors;
 mod web;
 mod wire;
 
@@ -105,6 +106,7 @@ pub fn cases() -> Vec<Case> {
         maps::CASES,
         hostile::CASES,
         under_way::CASES,
+        vectors::CASES,
         stock::CASES,
         stock_duties::CASES,
         stock_faults::CASES,

@@ -6,6 +6,7 @@ use super::header::Header;
 use super::keys::ObjKey;
 use super::log::{self, Logged};
 use super::record;
+use super::resharding::{put, remove};
 use crate::registry::Method;
 use crate::rest::Rest;
 use crate::view::{ClsError, ClsReply, ClsResult, ObjectView};
@@ -91,16 +92,19 @@ fn prepare(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     if op.tag.is_empty() {
         return errno(EINVAL);
     }
+    let mut header = Header::load_to_write(obj)?;
     let (at, found) = find(obj, &op.key, Null::Version)?;
     let mut entry = found.unwrap_or_else(|| Entry { key: op.key, locator: op.locator, ..Entry::default() });
     entry.announce(op.tag, Pending { state: PENDING, since: obj.now(), op: op.op, rest: Rest::default() });
-    write(obj, at, &entry)?;
+    // The header stays as it is on disk: completing the change counts both.
+    put(obj, &mut header, at, &entry)?;
     done()
 }
 
 fn complete(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let mut op: CompleteOp = decode(&input)?;
     let mut header = Header::load(obj).map_err(|e| if e == ClsError::Wait { e } else { ClsError::Errno(EINVAL) })?;
+    header.guard()?;
     let (at, found) = find(obj, &op.key, Null::Version)?;
     let stands = found.is_some();
     let mut entry = found.unwrap_or_else(|| Entry {
@@ -126,7 +130,7 @@ fn complete(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
         op::CANCEL => {
             logs = false;
             if !op.tag.is_empty() {
-                keep_or_remove(obj, at, &entry)?;
+                keep_or_remove(obj, &mut header, at, &entry)?;
             }
         }
         op::DEL => {
@@ -135,14 +139,14 @@ fn complete(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
             entry.meta = op.meta.clone();
             entry.exists = false;
             if stands {
-                keep_or_remove(obj, at, &entry)?;
+                keep_or_remove(obj, &mut header, at, &entry)?;
             }
         }
         op::ADD => {
             header.discount(&entry);
             header.count(&op.meta);
             (entry.meta, entry.key, entry.tag, entry.exists) = (op.meta.clone(), op.key.clone(), op.tag.clone(), true);
-            write(obj, at, &entry)?;
+            put(obj, &mut header, at, &entry)?;
         }
         _ => {}
     }
@@ -157,8 +161,8 @@ fn complete(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
 }
 
 /// An entry that says nothing any more goes.
-fn keep_or_remove(obj: &mut dyn ObjectView, at: ByteStr, entry: &Entry) -> ClsResult<()> {
-    if entry.exists || !entry.pending.is_empty() { write(obj, at, entry) } else { obj.omap_remove(vec![at]) }
+fn keep_or_remove(obj: &mut dyn ObjectView, header: &mut Header, at: ByteStr, entry: &Entry) -> ClsResult<()> {
+    if entry.exists || !entry.pending.is_empty() { put(obj, header, at, entry) } else { remove(obj, header, at, &entry.key) }
 }
 
 /// Removes entries. Those that are not there, or are garbage, hold nothing up.
@@ -167,7 +171,7 @@ fn remove_others(obj: &mut dyn ObjectView, header: &mut Header, keys: &[ObjKey])
         match find(obj, key, Null::Version) {
             Ok((at, Some(entry))) => {
                 header.discount(&entry);
-                obj.omap_remove(vec![at])?;
+                remove(obj, header, at, key)?;
             }
             Err(ClsError::Wait) => return Err(ClsError::Wait),
             Ok((_, None)) | Err(ClsError::Errno(_)) => {}

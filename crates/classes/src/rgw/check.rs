@@ -10,6 +10,8 @@ use types::errno::EINVAL;
 
 pub const METHODS: &[Method] = &[
     Method::writes("bucket_init_index", init),
+    // Named anew by 20.2: its gateways take it as a promise that changes are noted while the index moves.
+    Method::writes("bucket_init_index2", init),
     Method::writes("bucket_set_tag_timeout", set_tag_timeout),
     Method::reads("bucket_check_index", check),
     Method::writes("bucket_rebuild_index", rebuild),
@@ -86,6 +88,7 @@ fn check(obj: &mut dyn ObjectView, _: Bytes) -> ClsResult<ClsReply> {
 }
 
 fn rebuild(obj: &mut dyn ObjectView, _: Bytes) -> ClsResult<ClsReply> {
+    Header::load_to_write(obj)?;
     count(obj)?.counted.store(obj)?;
     done()
 }

@@ -1,7 +1,7 @@
 //! The header of an index: sums by category, versions, and whether the index is moving.
 
 use super::entry::{Entry, Meta};
-use crate::rest::{Rest, keeps, kept};
+use crate::rest::{Rest, keeps};
 use crate::view::{ClsResult, ObjectView};
 use crate::wire::{encode, stored};
 use denc::{ByteStr, Decoder, Denc, DencError, Encoder};
@@ -43,7 +43,7 @@ impl Denc for Sums {
 keeps!(Sums, Sums::default());
 
 impl Sums {
-    fn of(meta: &Meta) -> Self {
+    pub fn of(meta: &Meta) -> Self {
         let size = meta.accounted_size;
         let size_rounded = size.wrapping_add(BLOCK - 1) & !(BLOCK - 1);
         Self { size, size_rounded, entries: 1, actual_size: meta.size, rest: Rest::default() }
@@ -57,12 +57,15 @@ impl Sums {
     pub fn add(&mut self, other: &Self) {
         self.each(other, u64::wrapping_add);
     }
+    pub fn take(&mut self, other: &Self) {
+        self.each(other, u64::wrapping_sub);
+    }
 }
 
 /// Sums by category.
 pub type Stats = BTreeMap<u8, Sums>;
 
-/// `cls_rgw_bucket_instance_entry`: 0 is not moving, 1 in progress, 2 done. What stood behind once, the new index, is written empty.
+/// `cls_rgw_bucket_instance_entry`: 0 is not moving, 1 in progress, 2 done, 3 in progress while changes are noted (see `resharding`). What stood behind once, the new index, is written empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Resharding {
     pub status: u8,
@@ -105,11 +108,52 @@ pub struct Header {
     pub resharding: Resharding,
     /// Nothing is logged.
     pub sync_stopped: bool,
+    /// Changes noted since the mover last removed notes.
+    pub notes: u32,
     pub rest: Rest,
 }
-kept!(Header, v 7, compat 2, oldest 2, {
-    stats, [since 3] tag_timeout_s, [since 4] ver, [since 4] master_ver, [since 5] max_marker, [since 6] resharding, [since 7] sync_stopped,
-});
+
+/// Without notes it is written as 18.2 writes it, whose OSDs may be in the same cluster.
+impl Denc for Header {
+    fn encode(&self, e: &mut Encoder) {
+        let is_noted = self.notes > 0 || self.rest.version() > 0;
+        self.rest.frame(e, if is_noted { 8 } else { 7 }, 2, |e| {
+            e.put(&self.stats);
+            for v in [self.tag_timeout_s, self.ver, self.master_ver] {
+                e.u64(v);
+            }
+            e.put(&self.max_marker);
+            e.put(&self.resharding);
+            e.bool(self.sync_stopped);
+            if is_noted {
+                e.u32(self.notes);
+            }
+        });
+    }
+    fn decode(d: &mut Decoder) -> Result<Self, DencError> {
+        Rest::read(d, "Header", 8, |d, v| {
+            if v < 2 {
+                return Err(DencError::TooOld { what: "Header", version: v, oldest: 2 });
+            }
+            let mut header = Self { stats: d.get()?, ..Self::default() };
+            header.tag_timeout_s = if v >= 3 { d.u64()? } else { 0 };
+            if v >= 4 {
+                (header.ver, header.master_ver) = (d.u64()?, d.u64()?);
+            }
+            if v >= 5 {
+                header.max_marker = d.get()?;
+            }
+            if v >= 6 {
+                header.resharding = d.get()?;
+            }
+            header.sync_stopped = v >= 7 && d.bool()?;
+            header.notes = if v >= 8 { d.u32()? } else { 0 };
+            Ok(header)
+        })
+        .map(|(it, rest)| Self { rest, ..it })
+    }
+}
+keeps!(Header, Header { notes: 1, ..Header::default() });
 
 impl Header {
     /// EIO if it is garbage; an empty one if there is none.
@@ -131,7 +175,7 @@ impl Header {
     /// Takes an entry out of the sums, if it is in them.
     pub fn discount(&mut self, entry: &Entry) {
         if entry.exists {
-            self.sums(entry.meta.category).each(&Sums::of(&entry.meta), u64::wrapping_sub);
+            self.sums(entry.meta.category).take(&Sums::of(&entry.meta));
         }
     }
 }

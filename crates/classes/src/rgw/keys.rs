@@ -6,6 +6,7 @@
 //!   0x80 0_ ID                                 the log
 //!   0x80 1000_ NAME \0i INSTANCE [\0d]         a version by its name; with the ending, the null version's delete marker
 //!   0x80 1001_ NAME                            which version is the current one, and what is to be done about it
+//!   0x80 2001_ KEY                             a change of what stands at that key, noted while the index moves
 //! ```
 //!
 //! No character of UTF-8 begins with 0x80: so names are before or behind the special keys, never among them.
@@ -18,6 +19,9 @@ pub const SPECIAL: u8 = 0x80;
 pub const LOG: &[u8] = b"\x800_";
 pub const INSTANCES: &[u8] = b"\x801000_";
 pub const OLHS: &[u8] = b"\x801001_";
+pub const NOTES: &[u8] = b"\x802001_";
+/// Behind every note.
+pub const NOTES_END: &[u8] = b"\x809999_";
 /// Behind every special key of ours, and of stock's (which end before `9999_`).
 pub const SPECIAL_END: &[u8] = b"\x80\xff";
 

@@ -6,6 +6,7 @@ use super::header::Header;
 use super::keys::ObjKey;
 use super::log::{self, Logged, OF_VERSIONS};
 use super::olh::{Olh, todo};
+use super::resharding::remove;
 use super::version::{CONVERTED_EPOCH, Version, convert};
 use crate::registry::Method;
 use crate::view::{ClsReply, ClsResult, ObjectView};
@@ -73,21 +74,21 @@ impl LinkOp {
 
 /// The null version and its delete marker exclude each other: what is there of the other kind is not listed any more, and what is replaced goes.
 /// True if the null version's data is to be removed.
-fn replace_null(obj: &mut dyn ObjectView, op: &LinkOp) -> ClsResult<bool> {
+fn replace_null(obj: &mut dyn ObjectView, header: &mut Header, op: &LinkOp) -> ClsResult<bool> {
     let null = if op.delete_marker { Null::Version } else { Null::MarkerFirst };
     let (at, other) = Version::look_for(obj, &op.key, null)?;
     if let Some(other) = other.as_ref().filter(|other| other.is_marker() != op.delete_marker) {
-        other.unlist(obj)?;
+        other.unlist(obj, header)?;
     }
     let removing = op.delete_marker && other.is_some_and(|other| !other.is_marker());
     if !removing {
-        obj.omap_remove(vec![at])?;
+        remove(obj, header, at, &op.key)?;
     }
     Ok(removing)
 }
 
 /// Puts the version in front of the one that the object shows; ECANCELED if the object is in another life.
-fn overtake(obj: &mut dyn ObjectView, op: &LinkOp, olh: &mut Olh, promote: bool) -> ClsResult<()> {
+fn overtake(obj: &mut dyn ObjectView, header: &mut Header, op: &LinkOp, olh: &mut Olh, promote: bool) -> ClsResult<()> {
     if olh.tag != op.olh_tag {
         if !olh.pending_removal {
             return errno(ECANCELED);
@@ -95,7 +96,7 @@ fn overtake(obj: &mut dyn ObjectView, op: &LinkOp, olh: &mut Olh, promote: bool)
         olh.tag = op.olh_tag.clone();
     }
     if promote && olh.exists && olh.key != op.key {
-        Version::load(obj, &olh.key)?.demote(obj)?;
+        Version::load(obj, &olh.key)?.demote(obj, header)?;
     }
     olh.pending_removal = false;
     Ok(())
@@ -103,6 +104,7 @@ fn overtake(obj: &mut dyn ObjectView, op: &LinkOp, olh: &mut Olh, promote: bool)
 
 fn link(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: LinkOp = decode(&input)?;
+    let mut header = Header::load_to_write(obj)?;
     let null = if op.delete_marker { Null::MarkerFirst } else { Null::Version };
     let (at, found) = Version::look_for(obj, &op.key, null)?;
     // A marker may come on top of another, as in 20.2; 18.2 answers ENOENT then.
@@ -113,7 +115,7 @@ fn link(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
         return done();
     }
     let removing = if op.key.instance.is_empty() {
-        replace_null(obj, &op)?
+        replace_null(obj, &mut header, &op)?
     } else {
         op.delete_marker && found.as_ref().is_some_and(|version| !version.is_marker())
     };
@@ -126,19 +128,20 @@ fn link(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let mut olh = stands.unwrap_or_default();
     let epoch_before = olh.epoch;
     if !olh.advance(op.olh_epoch) {
-        version.list_at(obj, op.olh_epoch, false)?;
+        version.list_at(obj, &mut header, op.olh_epoch, false)?;
+        header.store_if_noted(obj)?;
         return done();
     }
     // In the same epoch, the version whose name sorts first wins, in each zone.
     let promote = olh.epoch > epoch_before || olh.key.instance >= op.key.instance;
     if is_new {
-        convert(obj, &op.key, promote, op.key.instance.is_empty() && op.delete_marker)?;
+        convert(obj, &mut header, &op.key, promote, op.key.instance.is_empty() && op.delete_marker)?;
         olh.tag = op.olh_tag.clone();
         if op.key.instance.is_empty() {
             version.entry.versioned_epoch = CONVERTED_EPOCH;
         }
     } else {
-        overtake(obj, &op, &mut olh, promote)?;
+        overtake(obj, &mut header, &op, &mut olh, promote)?;
     }
     olh.note(todo::LINK, &op.op_tag, &op.key, op.delete_marker);
     if removing {
@@ -148,21 +151,16 @@ fn link(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
         olh.points_at(op.key.clone(), op.delete_marker);
     }
     olh.exists = true;
-    olh.store(obj, &op.key)?;
-    version.list_at(obj, olh.epoch, promote)?;
-    if op.log_op {
-        // Where an epoch is asked for, it is the head's now.
-        log_change(obj, op.logged(&version, olh.epoch))?;
-    }
+    olh.store(obj, &mut header, &op.key)?;
+    version.list_at(obj, &mut header, olh.epoch, promote)?;
+    // Where an epoch is asked for, it is the head's now.
+    log_change(obj, &mut header, op.log_op.then(|| op.logged(&version, olh.epoch)))?;
     done()
 }
 
-/// Adds to the log, unless it is stopped.
-pub fn log_change(obj: &mut dyn ObjectView, entry: Logged) -> ClsResult<()> {
-    let mut header = Header::load(obj)?;
-    if header.sync_stopped {
-        return Ok(());
-    }
-    log::append(obj, &mut header, entry)?;
+/// The end of a change: it is added to the log, unless that is stopped or the caller wants no entry; the header is stored if it is another now.
+pub fn log_change(obj: &mut dyn ObjectView, header: &mut Header, entry: Option<Logged>) -> ClsResult<()> {
+    let Some(entry) = entry.filter(|_| !header.sync_stopped) else { return header.store_if_noted(obj) };
+    log::append(obj, header, entry)?;
     header.store(obj)
 }

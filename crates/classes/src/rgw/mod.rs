@@ -3,11 +3,11 @@
 //!
 //! The index of a bucket (of one of its shards) is an object with an omap: [`header`] has the sums, [`entry`] the entries, [`keys`] where each
 //! stands. [`change`] writes entries in two steps, [`list`] and [`raw`] read them, [`check`] counts them anew, [`suggest`] mends what a listing found
-//! wrong; [`version`], [`link`], [`unlink`] and [`olh`] are for buckets with versions; [`log`] is what other zones replay; [`reshard`] stops writers
-//! while an index moves. The rest stands on objects of its own: [`usage`], [`garbage`] and [`garbage_queue`], [`lifecycle`], [`upload`]; [`object`]
+//! wrong; [`version`], [`link`], [`unlink`] and [`olh`] are for buckets with versions; [`log`] is what other zones replay; [`reshard`] says
+//! that an index moves, [`resharding`] notes what is changed meanwhile. The rest stands on objects of its own: [`usage`], [`garbage`] and [`garbage_queue`], [`lifecycle`], [`upload`]; [`object`]
 //! works on the objects that hold data.
 //!
-//! Source of the encodings, keys, errnos and rules: Ceph 18.2 `src/cls/rgw/*`, `src/cls/rgw_gc/*`. What is stored is bit for bit stock's, so an index
+//! Source of the encodings, keys, errnos and rules: Ceph 18.2 and 20.2 `src/cls/rgw/*`, `src/cls/rgw_gc/*`. What is stored is bit for bit stock's, so an index
 //! may move between a stock OSD and ours.
 
 mod change;
@@ -25,6 +25,7 @@ mod object;
 mod olh;
 mod raw;
 mod reshard;
+mod resharding;
 mod samples;
 mod suggest;
 mod unlink;
@@ -54,6 +55,7 @@ pub static CLASS: Class = Class {
         lifecycle::METHODS,
         upload::METHODS,
         reshard::METHODS,
+        resharding::METHODS,
     ],
 };
 

@@ -1,9 +1,11 @@
 //! An object's head among its versions ("object logical head"): which version is the current one, and the log of what is still to be done about
 //! that to the object itself. radosgw reads the log, does it, and trims it.
 
-use super::change::{read, write};
+use super::change::read;
 use super::entry::{Entry, VERSIONED};
+use super::header::Header;
 use super::keys::ObjKey;
+use super::resharding::{put, remove};
 use crate::registry::Method;
 use crate::rest::{Rest, kept};
 use crate::view::{ClsReply, ClsResult, ObjectView};
@@ -67,8 +69,8 @@ impl Olh {
     pub fn load(obj: &mut dyn ObjectView, key: &ObjKey) -> ClsResult<Option<Self>> {
         read(obj, &key.olh_key())
     }
-    pub fn store(&self, obj: &mut dyn ObjectView, key: &ObjKey) -> ClsResult<()> {
-        write(obj, key.olh_key(), self)
+    pub fn store(&self, obj: &mut dyn ObjectView, header: &mut Header, key: &ObjKey) -> ClsResult<()> {
+        put(obj, header, key.olh_key(), self)
     }
     /// A change begins, in the epoch that the caller asks for (0 for the next); false if that is over.
     pub fn advance(&mut self, asked: u64) -> bool {
@@ -141,18 +143,20 @@ fn trim_log(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: LogOp = decode(&input)?;
     let mut olh = tagged(obj, &op.olh, &op.tag)?;
     olh.log.retain(|epoch, _| *epoch > op.epoch);
-    olh.store(obj, &op.olh)?;
+    let mut header = Header::load_to_write(obj)?;
+    olh.store(obj, &mut header, &op.olh)?;
     done()
 }
 
 /// The object has no versions any more.
 fn clear(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: ClearOp = decode(&input)?;
-    tagged(obj, &op.key, &op.tag)?;
-    obj.omap_remove(vec![op.key.olh_key()])?;
+    let olh = tagged(obj, &op.key, &op.tag)?;
+    let mut header = Header::load_to_write(obj)?;
+    remove(obj, &mut header, op.key.olh_key(), &olh.key)?;
     let sign: Option<Entry> = read(obj, &op.key.name)?;
-    if sign.is_some_and(|entry| entry.has(VERSIONED)) {
-        obj.omap_remove(vec![op.key.name])?;
+    if let Some(sign) = sign.filter(|entry| entry.has(VERSIONED)) {
+        remove(obj, &mut header, op.key.name, &sign.key)?;
     }
     done()
 }

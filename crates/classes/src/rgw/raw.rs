@@ -2,30 +2,45 @@
 
 use super::PAGE_MAX;
 use super::entry::Entry;
-use super::keys::{INSTANCES, OLHS, ObjKey, SPECIAL, SPECIAL_END};
+use super::header::{Header, Sums};
+use super::keys::{INSTANCES, NOTES, OLHS, ObjKey, SPECIAL, SPECIAL_END};
 use super::olh::Olh;
+use super::resharding::Deleted;
 use crate::pass::in_turns;
 use crate::registry::Method;
 use crate::view::{ClsReply, ClsResult, ObjectView, ValPage};
 use crate::wire::{decode, done, errno, reply, stored};
 use denc::{ByteStr, Bytes, denc_struct};
-use types::errno::EINVAL;
+use std::collections::BTreeMap;
+use types::errno::{E2BIG, EINVAL};
 
-pub const METHODS: &[Method] = &[Method::reads("bi_get", get), Method::writes("bi_put", put), Method::reads("bi_list", list)];
+pub const METHODS: &[Method] = &[
+    Method::reads("bi_get", get),
+    Method::writes("bi_put", put),
+    Method::writes("bi_put_entries", put_entries),
+    Method::reads("bi_list", list),
+];
+
+/// Entries that one call puts. Source: Ceph 20.2's default of `osd_max_omap_entries_per_request`.
+const ENTRIES_MAX: usize = 131_072;
 
 /// `BIIndexType`.
-mod kind {
+pub mod kind {
+    /// Of notes of entries that were written: their keys tell the kind.
+    pub const NONE: u8 = 0;
     pub const PLAIN: u8 = 1;
     pub const INSTANCE: u8 = 2;
     pub const OLH: u8 = 3;
+    /// No entry: what stands at that key goes.
+    pub const DELETED: u8 = 4;
 }
 
 /// `rgw_cls_bi_entry`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raw {
-    kind: u8,
-    key: ByteStr,
-    value: Bytes,
+    pub kind: u8,
+    pub key: ByteStr,
+    pub value: Bytes,
 }
 denc_struct!(Raw, v 1, compat 1, { kind, key, value });
 
@@ -49,8 +64,18 @@ pub struct ListOp {
     name: ByteStr,
     /// The key behind which to begin.
     marker: ByteStr,
+    /// What was noted while the index moves, not what stands in it.
+    notes: bool,
 }
-denc_struct!(ListOp, v 1, compat 1, { entries_max, name, marker });
+denc_struct!(ListOp, v 2, compat 1, { entries_max, name, marker, [since 2] notes });
+
+/// `rgw_cls_bi_put_entries_op`.
+pub struct PutOp {
+    entries: Vec<Raw>,
+    /// What stands at the keys is taken out of the sums first.
+    discount: bool,
+}
+denc_struct!(PutOp, v 1, compat 1, { entries, discount });
 
 /// `rgw_cls_bi_list_ret`.
 pub struct ListReply {
@@ -73,8 +98,84 @@ fn get(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
 
 fn put(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: One = decode(&input)?;
-    obj.omap_set(vec![(op.entry.key, op.entry.value)])?;
+    if op.entry.kind == kind::DELETED {
+        obj.omap_remove(vec![op.entry.key])?;
+    } else {
+        obj.omap_set(vec![(op.entry.key, op.entry.value)])?;
+    }
     done()
+}
+
+/// The kind of what stands at a key.
+fn kind_of(key: &[u8]) -> u8 {
+    if key.starts_with(INSTANCES) {
+        kind::INSTANCE
+    } else if key.starts_with(OLHS) {
+        kind::OLH
+    } else if key.first() != Some(&SPECIAL) || key > SPECIAL_END {
+        kind::PLAIN
+    } else {
+        kind::NONE
+    }
+}
+
+impl Raw {
+    /// What the sums have of it, with its category; None if they have nothing. EINVAL if it is garbage.
+    fn sums(&self) -> ClsResult<Option<(u8, Sums)>> {
+        let entry: Entry = match self.kind {
+            kind::OLH => return decode::<Olh>(&self.value).map(|_| None),
+            kind::DELETED => return decode::<Deleted>(&self.value).map(|_| None),
+            _ => decode(&self.value)?,
+        };
+        let counts = entry.exists && (self.kind == kind::INSTANCE || self.kind == kind::PLAIN && entry.flags == 0);
+        Ok(counts.then(|| (entry.meta.category, Sums::of(&entry.meta))))
+    }
+}
+
+/// Entries of an index that moves come to their new place, and into its sums.
+fn put_entries(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
+    let op: PutOp = decode(&input)?;
+    if op.entries.len() > ENTRIES_MAX {
+        return errno(E2BIG);
+    }
+    let mut header = Header::load_to_write(obj)?;
+    if op.discount {
+        let keys: Vec<ByteStr> = op.entries.iter().map(|entry| entry.key.clone()).collect();
+        for (key, value) in obj.omap_vals_by_keys(&keys)? {
+            if let Some((category, sums)) = (Raw { kind: kind_of(key.as_slice()), key, value }).sums()? {
+                header.sums(category).take(&sums);
+            }
+        }
+    }
+    let (mut gone, mut new) = (Vec::new(), BTreeMap::new());
+    for entry in op.entries {
+        if entry.kind == kind::DELETED {
+            gone.push(entry.key);
+            continue;
+        }
+        if let Some((category, sums)) = entry.sums()? {
+            header.sums(category).add(&sums);
+        }
+        // Of two at one key the first stays.
+        new.entry(entry.key).or_insert(entry.value);
+    }
+    obj.omap_remove(gone)?;
+    obj.omap_set(new.into_iter().collect())?;
+    header.store(obj)?;
+    done()
+}
+
+/// Up to `max` notes behind the marker, a key of the index.
+fn list_notes(obj: &mut dyn ObjectView, op: &ListOp) -> ClsResult<ClsReply> {
+    let after = [NOTES, op.marker.as_slice()].concat();
+    let (page, truncated) = obj.omap_vals(&after, NOTES, u64::from(op.entries_max).min(PAGE_MAX))?;
+    let mut entries: Vec<Raw> = page.iter().map(|(_, value)| stored(value)).collect::<ClsResult<_>>()?;
+    for entry in &mut entries {
+        if entry.kind != kind::DELETED {
+            entry.kind = kind_of(entry.key.as_slice());
+        }
+    }
+    reply(&ListReply { entries, truncated })
 }
 
 /// A part of the index whose keys follow each other.
@@ -121,6 +222,9 @@ impl Part {
 
 fn list(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: ListOp = decode(&input)?;
+    if op.notes {
+        return list_notes(obj, &op);
+    }
     let max = u64::from(op.entries_max).min(PAGE_MAX);
     let mut answer = ListReply { entries: Vec::new(), truncated: false };
     for part in parts(op.name.as_slice()) {

@@ -161,10 +161,10 @@ fn clear(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     store_status(obj, Resharding::default())
 }
 
-/// Ends the whole operation in front of which it stands, with the caller's own code, while the index moves.
+/// Ends the whole operation in front of which it stands, with the caller's own code, while nobody may write to the index.
 fn guard(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: GuardOp = decode(&input)?;
-    let moves = Header::load(obj)?.resharding.status != 0;
+    let moves = Header::load(obj)?.stops_writers();
     // The least number has no positive one, which errnos are kept as.
     Ok(ClsReply { code: if moves { op.code.max(-i32::MAX) } else { 0 }, data: Bytes::new() })
 }

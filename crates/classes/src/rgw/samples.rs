@@ -1,8 +1,8 @@
 //! The types of these classes by their names in Ceph, for samples of them.
 
 use super::{
-    change, check, entry, garbage, garbage_queue, header, keys, lifecycle, link, list, log, object, olh, raw, reshard, unlink, upload,
-    usage,
+    change, check, entry, garbage, garbage_queue, header, keys, lifecycle, link, list, log, object, olh, raw, reshard, resharding, unlink,
+    upload, usage,
 };
 use crate::cephfs;
 use crate::wire::encode;
@@ -67,7 +67,9 @@ const TYPES: &[(&str, Again)] = &[
     ("rgw_cls_bi_get_ret", again::<raw::One>),
     ("rgw_cls_bi_list_op", again::<raw::ListOp>),
     ("rgw_cls_bi_list_ret", again::<raw::ListReply>),
+    ("rgw_cls_bi_put_entries_op", again::<raw::PutOp>),
     ("rgw_cls_bi_put_op", again::<raw::One>),
+    ("rgw_bucket_deleted_entry", again::<resharding::Deleted>),
     ("rgw_cls_bucket_clear_olh_op", again::<olh::ClearOp>),
     ("rgw_cls_check_index_ret", again::<check::CheckReply>),
     ("rgw_cls_link_olh_op", again::<link::LinkOp>),

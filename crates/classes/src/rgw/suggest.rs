@@ -1,9 +1,9 @@
 //! What a listing found wrong with an index: an announced change never came, and a look at the object showed how it stands.
 
-use super::change::write;
 use super::entry::{COMPLETE, Entry, op};
 use super::header::Header;
 use super::log::{self, Logged};
+use super::resharding::{put, remove};
 use crate::registry::Method;
 use crate::view::{ClsReply, ClsResult, ObjectView};
 use crate::wire::{Input, decode, done};
@@ -28,7 +28,7 @@ fn is_over(since: UTime, timeout_s: u64, now: UTime) -> bool {
 
 /// Suggestions one behind the other, without a frame around them.
 fn suggest(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
-    let mut header = Header::load(obj)?;
+    let mut header = Header::load_to_write(obj)?;
     let timeout_s = if header.tag_timeout_s == 0 { TAG_TIMEOUT_S } else { header.tag_timeout_s };
     let (mut input, mut changed) = (Input::new(&input), false);
     while !input.is_empty() {
@@ -62,7 +62,7 @@ fn apply(obj: &mut dyn ObjectView, header: &mut Header, what: u8, mut change: En
     let logs = what & LOGGED != 0 && !header.sync_stopped;
     match what & !LOGGED {
         REMOVE => {
-            obj.omap_remove(vec![at])?;
+            remove(obj, header, at, &change.key)?;
             if logs && entry.exists {
                 log_it(obj, header, op::DEL, entry)?;
             }
@@ -71,7 +71,7 @@ fn apply(obj: &mut dyn ObjectView, header: &mut Header, what: u8, mut change: En
             header.count(&change.meta);
             changed = true;
             change.index_ver = header.ver;
-            write(obj, at, &change)?;
+            put(obj, header, at, &change)?;
             if logs {
                 log_it(obj, header, op::ADD, change)?;
             }

@@ -1,8 +1,10 @@
 //! One version of an object, with the two entries that it has: by its name, and where it is listed.
 
-use super::change::{Null, find, read, write};
+use super::change::{Null, find, read};
 use super::entry::{CURRENT, DELETE_MARKER, Entry, Meta, VERSION, VERSIONED};
+use super::header::Header;
 use super::keys::ObjKey;
+use super::resharding::{put, remove};
 use crate::view::{ClsResult, ObjectView};
 use crate::wire::{errno, stored};
 use denc::ByteStr;
@@ -51,35 +53,35 @@ impl Version {
     pub fn is_marker(&self) -> bool {
         self.entry.has(DELETE_MARKER)
     }
-    pub fn unlist(&self, obj: &mut dyn ObjectView) -> ClsResult<()> {
-        obj.omap_remove(vec![self.entry.list_key()])
+    pub fn unlist(&self, obj: &mut dyn ObjectView, header: &mut Header) -> ClsResult<()> {
+        remove(obj, header, self.entry.list_key(), &self.entry.key)
     }
     /// Removes the entry by name.
-    pub fn remove(&self, obj: &mut dyn ObjectView) -> ClsResult<()> {
-        obj.omap_remove(vec![self.at.clone()])
+    pub fn remove(&self, obj: &mut dyn ObjectView, header: &mut Header) -> ClsResult<()> {
+        remove(obj, header, self.at.clone(), &self.key)
     }
     /// Writes both entries, with an epoch; the place in the listing that it had before goes.
-    pub fn list_at(&mut self, obj: &mut dyn ObjectView, epoch: u64, current: bool) -> ClsResult<()> {
+    pub fn list_at(&mut self, obj: &mut dyn ObjectView, header: &mut Header, epoch: u64, current: bool) -> ClsResult<()> {
         if self.entry.versioned_epoch > 0 {
-            self.unlist(obj)?;
+            self.unlist(obj, header)?;
         }
         self.entry.versioned_epoch = epoch;
         self.entry.flags |= VERSION | if current { CURRENT } else { 0 };
-        self.store(obj)
+        self.store(obj, header)
     }
     /// The object shows it from now on. It stays where it is listed.
-    pub fn promote(&mut self, obj: &mut dyn ObjectView) -> ClsResult<()> {
+    pub fn promote(&mut self, obj: &mut dyn ObjectView, header: &mut Header) -> ClsResult<()> {
         self.entry.flags |= VERSION | CURRENT;
-        self.store(obj)
+        self.store(obj, header)
     }
-    pub fn demote(&mut self, obj: &mut dyn ObjectView) -> ClsResult<()> {
+    pub fn demote(&mut self, obj: &mut dyn ObjectView, header: &mut Header) -> ClsResult<()> {
         self.entry.flags &= !CURRENT;
-        self.store(obj)
+        self.store(obj, header)
     }
-    fn store(&mut self, obj: &mut dyn ObjectView) -> ClsResult<()> {
+    fn store(&mut self, obj: &mut dyn ObjectView, header: &mut Header) -> ClsResult<()> {
         self.at = self.key.instance_key(self.is_marker() && self.entry.key.instance.is_empty());
-        write(obj, self.at.clone(), &self.entry)?;
-        write(obj, self.entry.list_key(), &self.entry)
+        put(obj, header, self.at.clone(), &self.entry)?;
+        put(obj, header, self.entry.list_key(), &self.entry)
     }
     /// The version that was made before this one.
     pub fn next(&self, obj: &mut dyn ObjectView) -> ClsResult<Option<ObjKey>> {
@@ -93,7 +95,7 @@ impl Version {
 /// The object gets versions: the entry that it has becomes its null version, and the name's own entry says so.
 ///
 /// With `unlisted` the null version is not listed: the caller puts something in its place.
-pub fn convert(obj: &mut dyn ObjectView, object: &ObjKey, demote: bool, unlisted: bool) -> ClsResult<()> {
+pub fn convert(obj: &mut dyn ObjectView, header: &mut Header, object: &ObjKey, demote: bool, unlisted: bool) -> ClsResult<()> {
     let object = object.plain();
     if let (_, Some(mut entry)) = find(obj, &object, Null::Version)? {
         entry.versioned_epoch = CONVERTED_EPOCH;
@@ -101,11 +103,11 @@ pub fn convert(obj: &mut dyn ObjectView, object: &ObjKey, demote: bool, unlisted
         if demote {
             entry.flags &= !CURRENT;
         }
-        write(obj, object.instance_key(false), &entry)?;
+        put(obj, header, object.instance_key(false), &entry)?;
         if !unlisted {
-            write(obj, entry.list_key(), &entry)?;
+            put(obj, header, entry.list_key(), &entry)?;
         }
     }
     let name = object.name.clone();
-    write(obj, name, &Entry { key: object, flags: VERSIONED, ..Entry::default() })
+    put(obj, header, name, &Entry { key: object, flags: VERSIONED, ..Entry::default() })
 }

@@ -11,6 +11,7 @@ mod queues;
 mod rbd;
 mod records;
 mod rgw;
+mod rgw_resharding;
 mod rgw_rest;
 mod rgw_versions;
 mod slow;

@@ -1,6 +1,6 @@
 //! The classes that keep records: what they write is there, in their order, under their conditions.
 
-use crate::object::Object;
+use crate::object::{Object, State};
 use crate::{answer, bare, framed};
 use bytes::Bytes;
 use denc::ByteStr;
@@ -199,6 +199,17 @@ fn a_log_is_in_the_order_of_time() {
     let info = o.call("log", "info", framed(1, |_| ())).unwrap();
     let newest = answer(&info.data, |d| d.frame("header", 1, |d, _| d.blob().and_then(|_| d.get::<UTime>())));
     assert_eq!(newest, at(30));
+    // A header that is no log's is none, as on stock.
+    let mut other = Object::default();
+    other.state.get_or_insert_default().header = Bytes::from_static(b"2");
+    let empty = o_info(&mut Object { state: Some(State::default()), ..Object::default() });
+    assert_eq!(o_info(&mut other), empty);
+    other.call("log", "add", add(&[20])).unwrap();
+    assert_ne!(o_info(&mut other), empty);
+}
+
+fn o_info(o: &mut Object) -> Bytes {
+    o.call("log", "info", framed(1, |_| ())).unwrap().data
 }
 
 #[test]

@@ -11,6 +11,8 @@ use types::errno::{EFBIG, EINVAL, EIO, ENODATA, ENOENT};
 pub const ADD: u8 = 0;
 pub const DEL: u8 = 1;
 pub const CANCEL: u8 = 2;
+/// The index moves.
+pub const BUSY: i32 = 2300;
 const NO_ZONES: &[ByteStr] = &[];
 
 pub fn call(index: &mut Object, method: &str, input: Bytes) -> Result<Bytes, i32> {
@@ -100,7 +102,7 @@ pub struct Head {
 }
 
 fn head(d: &mut Decoder) -> Result<Head, DencError> {
-    d.frame("a header", 7, |d, _| {
+    d.frame("a header", 8, |d, _| {
         let mut head = Head { entries: 0, bytes: 0, rounded: 0, ver: 0, stopped: false };
         for _ in 0..d.u32()? {
             let category = d.u8()?;

@@ -27,8 +27,7 @@ fn fsid(ctx: &mut Ctx<'_>) -> CmdResult {
 }
 
 fn version(ctx: &mut Ctx<'_>) -> CmdResult {
-    let json = json!({"version": crate::CEPH_VERSION_SHORT, "release": crate::CEPH_RELEASE, "release_type": "stable"});
-    ctx.answer(json, || format!("{CEPH_VERSION}\n"))
+    ctx.answer(json!({"version": CEPH_VERSION}), || format!("{CEPH_VERSION}\n"))
 }
 
 /// Versions of the daemons of one kind, with how many have each.

@@ -26,6 +26,13 @@ pub const COMMANDS: &[Command] = &[
     cmd("config help name=key,type=CephString", "what an option is", "config", "r", help),
     cmd("config ls", "names of all options", "config", "r", ls),
     cmd("config log name=num,type=CephInt,req=false", "recent changes", "config", "r", log),
+    cmd(
+        "config reset name=num,type=CephInt,range=0",
+        "takes back what was changed since a version that `config log` shows",
+        "config",
+        "rw",
+        reset,
+    ),
     cmd("config assimilate-conf", "takes over settings of a ceph.conf given with -i", "config", "rw", assimilate),
     cmd("config generate-minimal-conf", "a ceph.conf that is just enough for a client", "config", "r", minimal_conf),
 ];
@@ -262,6 +269,35 @@ fn log(ctx: &mut Ctx<'_>) -> CmdResult {
         out
     };
     ctx.answer(json!(json), text)
+}
+
+/// Section and option of a change: either may have slashes in it.
+fn key_parts(key: &str) -> Option<(Section, &str)> {
+    let splits = || key.match_indices('/').map(|(at, _)| (&key[..at], &key[at + 1..]));
+    let known = splits().find(|(_, name)| find(name).is_some()).or_else(|| splits().find(|(_, name)| name.starts_with("mgr/")));
+    let (section, name) = known.or_else(|| key.rsplit_once('/'))?;
+    Some((Section::parse(section)?, name))
+}
+
+fn reset(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (to, now) = (ctx.args.need_int("num")?, now(ctx));
+    let mon = &mut *ctx.mon;
+    let oldest = mon.config.history.first().map_or(mon.config.version, |change| change.version - 1);
+    let Some(to) = u64::try_from(to).ok().filter(|to| (oldest..=mon.config.version).contains(to)) else {
+        return err(
+            errno::EINVAL,
+            "must specify a valid historical version to revert to; see 'ceph config log' for a list of available configuration historical versions",
+        );
+    };
+    let undone: Vec<(String, Option<String>)> = (mon.config.history.iter().rev().take_while(|change| change.version > to))
+        .flat_map(|change| change.diff.iter().map(|(key, old, _)| (key.clone(), old.clone())))
+        .collect();
+    for (key, old) in undone {
+        if let Some((section, name)) = key_parts(&key) {
+            mon.config.change(section, name, old, now, &mut mon.batch);
+        }
+    }
+    Ok(Reply::default())
 }
 
 /// Options that must stay in a file, since they are needed before a monitor can be asked.

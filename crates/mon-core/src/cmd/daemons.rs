@@ -23,9 +23,22 @@ pub const COMMANDS: &[Command] = &[
         let id = ctx.args.need("devid")?;
         Err(CmdError::new(errno::ENOENT, format!("device {id} not found")))
     }),
+    mgr_cmd(
+        "device set-life-expectancy name=devid,type=CephString name=from,type=CephString name=to,type=CephString,req=false",
+        "says how long a device will last",
+        "mgr",
+        "rw",
+        |_| no_predictions(),
+    ),
+    mgr_cmd("device rm-life-expectancy name=devid,type=CephString", "takes that back", "mgr", "rw", |_| no_predictions()),
     mgr_cmd("device ls-by-daemon name=who,type=CephString", "devices below a daemon", "mgr", "r", |ctx| ctx.answer(json!([]), String::new)),
     mgr_cmd("device ls-by-host name=host,type=CephString", "devices of a host", "mgr", "r", |ctx| ctx.answer(json!([]), String::new)),
 ];
+
+/// Nothing here goes by a device's age.
+fn no_predictions() -> CmdResult {
+    Err(CmdError::new(errno::EOPNOTSUPP, "devices are not told apart here, and nothing goes by how long one will last"))
+}
 
 /// The map of services, as `status` and `service dump` show it.
 pub fn servicemap_json(map: &maps::ServiceMap) -> Value {

@@ -37,11 +37,14 @@ mod log;
 mod mds;
 mod mgr_control;
 mod mgr_status;
+mod mon_alone;
 mod mon_map;
 mod osd_blocklist;
 mod osd_crush;
+mod osd_crush_convert;
 mod osd_crush_dump;
 mod osd_crush_edit;
+mod osd_crush_weight_set;
 mod osd_daemon;
 mod osd_erasure;
 pub(crate) use status::pool_df;
@@ -66,6 +69,7 @@ mod stat_json;
 mod status;
 pub mod table;
 mod tell;
+mod xml;
 
 /// The tables of all families.
 pub const FAMILIES: &[&[Command]] = &[
@@ -85,11 +89,14 @@ pub const FAMILIES: &[&[Command]] = &[
     mds::COMMANDS,
     mgr_control::COMMANDS,
     mgr_status::COMMANDS,
+    mon_alone::COMMANDS,
     mon_map::COMMANDS,
     osd_blocklist::COMMANDS,
     osd_crush::COMMANDS,
+    osd_crush_convert::COMMANDS,
     osd_crush_dump::COMMANDS,
     osd_crush_edit::COMMANDS,
+    osd_crush_weight_set::COMMANDS,
     osd_daemon::COMMANDS,
     osd_erasure::COMMANDS,
     osd_flags::COMMANDS,
@@ -220,16 +227,14 @@ pub struct Ctx<'a> {
 }
 
 impl Ctx<'_> {
-    /// JSON if the client asked for a form of it, else the text.
+    /// JSON or XML if the client asked for a form of it, else the text.
     pub fn answer(&self, json: serde_json::Value, plain: impl FnOnce() -> String) -> CmdResult {
-        Ok(match self.args.format() {
-            "json" => Reply::data(dump(&json)),
-            "json-pretty" => Reply::data(pretty(&json)),
-            _ => Reply::data(shown(plain())),
-        })
+        let formatted = out::formatted(self.args.format(), self.args.prefix(), &json);
+        Ok(Reply::data(formatted.unwrap_or_else(|| shown(plain()))))
     }
-    /// For commands that answer JSON whatever is asked for: compact, or pretty for people.
+    /// For commands that answer JSON to who asks for no form: pretty, for people.
     pub fn answer_json(&self, json: serde_json::Value) -> CmdResult {
-        Ok(Reply::data(if self.args.format() == "json" { dump(&json) } else { pretty(&json) }))
+        let formatted = out::formatted(self.args.format(), self.args.prefix(), &json);
+        Ok(Reply::data(formatted.unwrap_or_else(|| pretty(&json))))
     }
 }

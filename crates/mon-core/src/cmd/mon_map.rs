@@ -1,4 +1,4 @@
-//! The MonMap, shown: `mon dump`, `mon stat`, `mon getmap`, `mon metadata`, `mon feature ls`.
+//! The MonMap, shown: `mon dump`, `mon stat`, `mon getmap`, `mon metadata`, `mon feature ls`. Changes of it are in `mon_alone`.
 
 use super::{CmdError, CmdResult, Command, Ctx, Reply, cmd};
 use crate::Mon;
@@ -11,15 +11,8 @@ pub const COMMANDS: &[Command] = &[
     cmd("mon stat", "the state of the monitors in a line", "mon", "r", stat),
     cmd("mon getmap name=epoch,type=CephInt,range=0,req=false", "the map of monitors, encoded", "mon", "r", getmap),
     cmd("mon metadata name=id,type=CephString,req=false", "what a monitor runs on", "mon", "r", metadata),
-    cmd("mon add name=name,type=CephString name=addr,type=CephIPAddr", "adds a monitor", "mon", "rw", |_| alone()),
-    cmd("mon rm name=name,type=CephString", "removes a monitor", "mon", "rw", |_| alone()),
     cmd("mon feature ls name=with_value,type=CephBool,req=false", "features of the map of monitors", "mon", "r", feature_ls),
 ];
-
-/// The monitor of this process has no others beside it.
-fn alone() -> CmdResult {
-    Err(CmdError::new(errno::EOPNOTSUPP, "this monitor works alone: clusters of several use stock ceph-mon"))
-}
 
 /// An address as JSON.
 pub fn addr_json(addr: &types::EntityAddr) -> Value {

@@ -161,14 +161,26 @@ pub fn crush_json(crush: &CrushMap) -> Value {
             })
         })
         .collect();
-    let choose_args: serde_json::Map<String, Value> = crush
+    json!({
+        "devices": devices,
+        "types": types,
+        "buckets": buckets,
+        "rules": rules(crush).map(|(id, r)| rule_json(crush, id, r)).collect::<Vec<_>>(),
+        "tunables": tunables_json(crush),
+        "choose_args": choose_args_json(crush),
+    })
+}
+
+/// Weight-sets and other ids of buckets, by what they are for.
+pub fn choose_args_json(crush: &CrushMap) -> Value {
+    let all: serde_json::Map<String, Value> = crush
         .choose_args
         .iter()
         .map(|(id, args)| {
             let rows: Vec<Value> = args
                 .iter()
                 .map(|(bucket, arg)| {
-                    let mut v = json!({"bucket_id": bucket});
+                    let mut v = json!({"bucket_id": -1 - i64::from(*bucket)});
                     let share = |w: &u32| f64::from(*w) / 65536.0;
                     if !arg.weight_set.is_empty() {
                         v["weight_set"] = arg.weight_set.iter().map(|w| w.iter().map(share).collect::<Vec<_>>()).collect();
@@ -182,14 +194,7 @@ pub fn crush_json(crush: &CrushMap) -> Value {
             (id.to_string(), json!(rows))
         })
         .collect();
-    json!({
-        "devices": devices,
-        "types": types,
-        "buckets": buckets,
-        "rules": rules(crush).map(|(id, r)| rule_json(crush, id, r)).collect::<Vec<_>>(),
-        "tunables": tunables_json(crush),
-        "choose_args": choose_args,
-    })
+    Value::Object(all)
 }
 
 fn rule_ls(ctx: &mut Ctx<'_>) -> CmdResult {

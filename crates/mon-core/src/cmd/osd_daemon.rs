@@ -5,6 +5,7 @@ use crate::OSD_CAPS;
 use cephx::{CryptoKey, EntityAuth};
 use maps::osd_state;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use types::{EntityKind, EntityText, OsdId, Uuid, errno};
 
 pub const COMMANDS: &[Command] = &[
@@ -36,6 +37,13 @@ pub const COMMANDS: &[Command] = &[
         "osd",
         "rw",
         reweight,
+    ),
+    cmd(
+        "osd reweightn name=weights,type=CephString",
+        "gives OSDs less than their share: {\"ID\": \"WEIGHT of 65536\", ...}",
+        "osd",
+        "rw",
+        reweight_many,
     ),
     cmd(
         "osd primary-affinity name=id,type=CephOsdName name=weight,type=CephFloat,range=0.0|1.0",
@@ -411,6 +419,22 @@ fn reweight(ctx: &mut Ctx<'_>) -> CmdResult {
     let fixed = (weight * f64::from(maps::osd_map::ONE)) as u32;
     ctx.mon.osd.pending().new_weight.insert(id, fixed);
     Ok(Reply::status(format!("reweighted osd.{id} to {weight} ({fixed:x})")))
+}
+/// Stock takes apostrophes for quotation marks, and weights as texts of fixed-point numbers.
+fn reweight_many(ctx: &mut Ctx<'_>) -> CmdResult {
+    let text = ctx.args.need("weights")?;
+    let bad = || CmdError::new(errno::EINVAL, format!("unable to parse 'weights' value '{text}'"));
+    let asked: BTreeMap<String, String> = serde_json::from_str(&text.replace('\'', "\"")).map_err(|_| bad())?;
+    let mut weights = BTreeMap::new();
+    for (id, weight) in asked {
+        let (id, weight): (OsdId, u32) = (id.parse().map_err(|_| bad())?, weight.parse().map_err(|_| bad())?);
+        if !ctx.mon.osd.map.exists(id) {
+            return missing(id);
+        }
+        weights.insert(id, weight.min(maps::osd_map::ONE));
+    }
+    ctx.mon.osd.pending().new_weight.extend(weights);
+    Ok(Reply::default())
 }
 fn primary_affinity(ctx: &mut Ctx<'_>) -> CmdResult {
     let (id, weight) = (ctx.args.need_osd("id")?, fraction(ctx)?);

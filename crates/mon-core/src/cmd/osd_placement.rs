@@ -1,6 +1,7 @@
 //! Where placement groups lie against CRUSH's choice, and groups that are made anew.
 
 use super::{CmdError, CmdResult, Command, Ctx, Reply, cmd, parse_osd};
+use maps::Release;
 use types::{OsdId, PgId, errno};
 
 pub const COMMANDS: &[Command] = &[
@@ -37,6 +38,20 @@ pub const COMMANDS: &[Command] = &[
         pg_upmap_items,
     ),
     cmd("osd rm-pg-upmap-items name=pgid,type=CephPgid", "takes replacements back", "osd", "rw", rm_pg_upmap_items),
+    cmd(
+        "osd pg-upmap-primary name=pgid,type=CephPgid name=id,type=CephOsdName",
+        "makes a member of a group's set its primary",
+        "osd",
+        "rw",
+        pg_upmap_primary,
+    ),
+    cmd("osd rm-pg-upmap-primary name=pgid,type=CephPgid", "takes that back", "osd", "rw", rm_pg_upmap_primary),
+    cmd("osd rm-pg-upmap-primary-all", "takes all of those back", "osd", "rw", |ctx| {
+        may_upmap_primary(ctx)?;
+        let all: Vec<PgId> = ctx.mon.osd.map.pg_upmap_primaries.keys().copied().collect();
+        ctx.mon.osd.pending().old_pg_upmap_primary.extend(all);
+        Ok(Reply::status("cleared all pg_upmap_primary mappings"))
+    }),
 ];
 
 fn err<T>(errno: i32, text: impl Into<String>) -> Result<T, CmdError> {
@@ -169,4 +184,47 @@ fn rm_pg_upmap_items(ctx: &mut Ctx<'_>) -> CmdResult {
         ctx.mon.osd.pending().old_pg_upmap_items.insert(pg);
     }
     Ok(Reply::status(format!("clear {pg} pg_upmap_items mapping")))
+}
+
+/// Clients that don't know such mappings would send to the wrong OSD.
+fn may_upmap_primary(ctx: &Ctx<'_>) -> Result<(), CmdError> {
+    let least = ctx.mon.osd.map.require_min_compat_client;
+    if least >= Release::REEF {
+        return Ok(());
+    }
+    let text = format!(
+        "min_compat_client {least} < reef, which is required for pg-upmap-primary. Try 'ceph osd set-require-min-compat-client reef' before using \
+         the new interface"
+    );
+    err(errno::EPERM, text)
+}
+/// The group; its pool is replicated.
+fn replicated_pgid(ctx: &Ctx<'_>) -> Result<PgId, CmdError> {
+    may_upmap_primary(ctx)?;
+    let pg = pgid(ctx)?;
+    if ctx.mon.osd.map.pools[&pg.pool].is_erasure() {
+        return err(errno::EINVAL, "pg-upmap-primary is only supported for replicated pools");
+    }
+    Ok(pg)
+}
+fn pg_upmap_primary(ctx: &mut Ctx<'_>) -> CmdResult {
+    let (pg, osd) = (replicated_pgid(ctx)?, ctx.args.need_osd("id")?);
+    let map = &ctx.mon.osd.map;
+    if !map.exists(osd) {
+        return err(errno::ENOENT, format!("osd.{osd} does not exist"));
+    }
+    let at = map.pg_to_up_acting(pg, &mut maps::Placement::default());
+    if at.acting_primary == osd {
+        return err(errno::EINVAL, format!("osd.{osd} is already primary for pg {pg}"));
+    }
+    if !at.acting.contains(&osd) {
+        return err(errno::EINVAL, format!("osd.{osd} is not in acting set for pg {pg}"));
+    }
+    ctx.mon.osd.pending().new_pg_upmap_primary.insert(pg, osd);
+    Ok(Reply::status(format!("change primary for pg {pg} to osd.{osd}")))
+}
+fn rm_pg_upmap_primary(ctx: &mut Ctx<'_>) -> CmdResult {
+    let pg = replicated_pgid(ctx)?;
+    ctx.mon.osd.pending().old_pg_upmap_primary.insert(pg);
+    Ok(Reply::status(format!("clear {pg} pg_upmap_primary mapping")))
 }

@@ -113,6 +113,13 @@ fn set_pg_num(ctx: &Ctx<'_>, id: types::PoolId, p: &mut PgPool, w: &Wanted<'_>, 
     let n = n as u32;
     match w.var {
         "pg_num" => {
+            let bound = |key| p.opts.int(key).filter(|bound| *bound > 0);
+            if let Some(least) = bound(OptKey::PG_NUM_MIN).filter(|least| i64::from(n) < *least) {
+                return invalid(format!("specified pg_num {n} < pg_num_min {least}"));
+            }
+            if let Some(most) = bound(OptKey::PG_NUM_MAX).filter(|most| i64::from(n) > *most) {
+                return invalid(format!("specified pg_num {n} > pg_num_max {most}"));
+            }
             if n > p.pg_num_target {
                 ctx.mon.osd.check_pg_limit(Some(id), n, p.size, &ctx.mon.config)?;
             }

@@ -1,6 +1,6 @@
 //! What may be done to OSDs without losing anything: `osd ok-to-stop`, `osd safe-to-destroy`.
 
-use super::{CmdError, CmdResult, Command, Ctx, Reply, dump, mgr_cmd, parse_osd, pretty};
+use super::{CmdError, CmdResult, Command, Ctx, Reply, dump, mgr_cmd, parse_osd};
 use crate::Mon;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -127,8 +127,7 @@ fn ok_to_stop(ctx: &mut Ctx<'_>) -> CmdResult {
         }
     }
     let json = best.json();
-    let data = if ctx.args.format() == "json-pretty" { pretty(&json) } else { dump(&json) };
-    let reply = Reply::data(data);
+    let reply = ctx.answer(json.clone(), || dump(&json))?;
     Ok(if !best.unknown.is_empty() {
         reply.failed(errno::EAGAIN, format!("{} pgs have unknown state; cannot draw any conclusions", best.unknown.len()))
     } else if !best.is_ok() {

@@ -16,6 +16,9 @@ pub const COMMANDS: &[Command] = &[
         "rw",
         set_compat,
     ),
+    cmd("osd set-allow-crimson name=yes_i_really_mean_it,type=CephBool,req=false", "lets OSDs of crimson in", "osd", "rw", |_| {
+        Err(CmdError::new(errno::EOPNOTSUPP, "OSDs of crimson are not let in: no release of it was tried here"))
+    }),
     cmd("osd set-full-ratio name=ratio,type=CephFloat,range=0.0|1.0", "the share from which an OSD is full", "osd", "rw", |ctx| {
         ratio(ctx, "full")
     }),

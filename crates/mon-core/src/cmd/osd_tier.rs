@@ -1,10 +1,10 @@
-//! Pools as cache tiers of others, as far as the map goes: `osd tier add|remove|cache-mode`.
+//! Pools as cache tiers of others, as far as the map goes: `osd tier add|remove|cache-mode|rm-overlay`.
 //!
 //! No OSD of ours promotes or flushes. So a tier can be declared and shown, with the modes in which nothing depends on it; those that would
 //! send clients to it are refused.
 
 use super::osd_pool::pool_id;
-use super::{CmdError, CmdResult, Command, Ctx, Reply, cmd};
+use super::{CmdError, CmdResult, Command, Ctx, Reply, cmd, cmd_flags, flag};
 use types::{PoolId, errno};
 
 pub const COMMANDS: &[Command] = &[
@@ -32,6 +32,23 @@ pub const COMMANDS: &[Command] = &[
         "osd",
         "rw",
         |_| unserved("an overlay"),
+    ),
+    // There is none to take back.
+    cmd("osd tier rm-overlay name=pool,type=CephPoolname", "sends a pool's clients to itself again", "osd", "rw", rm_overlay),
+    cmd_flags(
+        "osd tier remove-overlay name=pool,type=CephPoolname",
+        "sends a pool's clients to itself again",
+        "osd",
+        "rw",
+        flag::DEPRECATED,
+        rm_overlay,
+    ),
+    cmd(
+        "osd tier add-cache name=pool,type=CephPoolname name=tierpool,type=CephPoolname name=size,type=CephInt,range=0",
+        "makes a pool the cache of another",
+        "osd",
+        "rw",
+        |_| unserved("a cache"),
     ),
 ];
 
@@ -99,6 +116,11 @@ fn remove(ctx: &mut Ctx<'_>) -> CmdResult {
     (t.tier_of, t.read_tier, t.write_tier, t.cache_mode) = (-1, -1, -1, NONE);
     t.application_metadata.clear();
     Ok(Reply::status(format!("pool '{tier_name}' is now (or already was) not a tier of '{name}'")))
+}
+
+fn rm_overlay(ctx: &mut Ctx<'_>) -> CmdResult {
+    pool_id(ctx, "pool")?;
+    Ok(Reply::status(format!("there is now (or already was) no overlay for '{}'", ctx.args.need("pool")?)))
 }
 
 fn cache_mode(ctx: &mut Ctx<'_>) -> CmdResult {

@@ -1,5 +1,6 @@
-//! What a command answers, and JSON as Ceph's formatters lay it out.
+//! What a command answers, and JSON as Ceph's formatters lay it out; XML is in `xml`.
 
+use super::xml;
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
@@ -33,7 +34,66 @@ impl Reply {
     }
 }
 
-/// Compact JSON. The line break in front of it that people see is the command line's.
+/// Commands whose compact answer has no line feed at its end, as 18.2 has it. (The command line adds one for people.)
+const WITHOUT_LINE_FEED: &[&str] = &[
+    "auth export",
+    "auth list",
+    "auth ls",
+    "config dump",
+    "config get",
+    "config help",
+    "config log",
+    "config ls",
+    "features",
+    "fsid",
+    "log last",
+    "mgr dump",
+    "mgr metadata",
+    "mgr module ls",
+    "mgr services",
+    "mgr stat",
+    "mgr versions",
+    "osd blacklist ls",
+    "osd blocklist ls",
+    "osd count-metadata",
+    "osd crush class ls",
+    "osd crush class ls-osd",
+    "osd crush get-device-class",
+    "osd crush ls",
+    "osd crush rule list",
+    "osd crush rule ls",
+    "osd crush rule ls-by-class",
+    "osd crush tree",
+    "osd crush weight-set dump",
+    "osd crush weight-set ls",
+    "osd getmaxosd",
+    "osd map",
+    "osd numa-status",
+    "osd pool application get",
+    "osd pool get",
+    "osd pool ls",
+    "osd stat",
+    "osd utilization",
+    "osd versions",
+    "pg map",
+    "report",
+    "time-sync-status",
+    "versions",
+];
+
+/// An answer in the form that was asked for; None for text.
+pub fn formatted(format: &str, prefix: &str, value: &Value) -> Option<String> {
+    let ends = !WITHOUT_LINE_FEED.contains(&prefix);
+    Some(match format {
+        "json" => format!("{value}{}", if ends { "\n" } else { "" }),
+        "json-pretty" => pretty(value),
+        "xml" => xml::dump(prefix, value, false) + if ends { "\n" } else { "" },
+        "xml-pretty" => xml::dump(prefix, value, true) + if ends { "" } else { "\n" },
+        _ => return None,
+    })
+}
+
+/// Compact JSON, with a line feed.
 pub fn dump(value: &Value) -> String {
     format!("{value}\n")
 }

@@ -43,6 +43,31 @@ pub const COMMANDS: &[Command] = &[
         ctx.mon.config.overrides.extend(settings);
         Ok(Reply::status(said.concat()))
     }),
+    tell("version", "the monitor's version", |ctx| {
+        let json = json!({"version": crate::CEPH_VERSION_SHORT, "release": crate::CEPH_RELEASE, "release_type": "stable"});
+        ctx.answer_json(json)
+    }),
+    // The database is compacted by itself whenever it is worth it.
+    tell("compact", "cause compaction of monitor's storage", |_| Ok(Reply::data("compacted in 0 seconds"))),
+    // Nothing is kept of commands: each ends before the next begins.
+    tell("ops", "show the ops currently in flight", |ctx| ctx.answer_json(json!({"ops": [], "num_ops": 0}))),
+    tell("dump_historic_ops", "show recent ops", |ctx| ctx.answer_json(json!({"size": 0, "duration": 0, "ops": []}))),
+    tell("dump_historic_ops_by_duration", "show recent ops, sorted by duration", |ctx| {
+        ctx.answer_json(json!({"size": 0, "duration": 0, "ops": []}))
+    }),
+    tell("dump_historic_slow_ops", "show recent slow ops", |ctx| {
+        ctx.answer_json(json!({"num to keep": 0, "threshold to keep": 0, "Ops": []}))
+    }),
+    tell("connection scores dump", "show the scores used in connectivity-based elections", |ctx| {
+        ctx.answer_json(json!({"rank": 0, "epoch": 0, "version": 0, "half_life": 43200, "persist_interval": 10, "reports": []}))
+    }),
+    tell("connection scores reset", "reset the scores used in connectivity-based elections", |_| Ok(Reply::default())),
+    tell("smart name=devid,type=CephString,req=false", "Query health metrics for underlying device", |_| {
+        err(errno::ENOENT, "could not determine device name: the monitor's database is a file")
+    }),
+    tell("quorum exit", "force monitor out of the quorum", |_| {
+        err(errno::EOPNOTSUPP, "this monitor works alone: without it there is no quorum")
+    }),
     tell("quorum enter", "force monitor back into quorum", |_| {
         // The only monitor is its quorum, and can't have left it.
         Ok(Reply::status("started responding to quorum, initiated new election"))

@@ -63,7 +63,16 @@ impl Mon {
                 if pool.is_pool_snaps_mode() {
                     return invalid();
                 }
-                if pool.is_unmanaged_snaps_mode() && m.snapid <= pool.snap_seq && m.snapid > 0 && !self.osd.is_removed_snap(id, m.snapid) {
+                if self.osd.is_removed_snap(id, m.snapid) {
+                    return Ok(None);
+                }
+                if !pool.is_unmanaged_snaps_mode() {
+                    return Err(CmdError::new(errno::EOPNOTSUPP, "the pool has no snapshots that clients manage"));
+                }
+                if m.snapid > pool.snap_seq {
+                    return Err(CmdError::new(errno::ENOENT, "there is no such snapshot yet"));
+                }
+                if m.snapid > 0 {
                     let pool = self.osd.pool_mut(id).expect("we looked");
                     pool.remove_unmanaged_snap();
                     pool.snap_epoch = epoch;

@@ -92,8 +92,8 @@ impl Exec<'_> {
         self.num_write += 1;
         let source = match resolve_snap(&self.snapset, snap, self.ctx.snap_removed) {
             AtSnap::Head => {
-                // The head is what the snapshot has; a clone is all that is needed.
-                if self.visible() {
+                // The head is what the snapshot has; a clone is all that is needed. What this vector made was not there then.
+                if self.obj.visible() && self.visible() {
                     self.modify = true;
                     return done();
                 }

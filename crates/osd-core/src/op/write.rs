@@ -148,6 +148,10 @@ impl Exec<'_> {
         self.num_write += 1;
         let length = data.len() as u64;
         self.check_range(0, length)?;
+        if length == 0 && self.visible() && self.info.size == 0 {
+            // It has no data already: nothing changes, and the vector's result is that of its other operations.
+            return done();
+        }
         self.ensure_exists();
         let size = self.info.size;
         if length < size {
@@ -348,13 +352,9 @@ impl Exec<'_> {
                     fail(ENOENT)
                 }
             }
-            OpCode::TIER_EVICT => {
-                if self.exists {
-                    fail(EINVAL)
-                } else {
-                    fail(ENOENT)
-                }
-            }
+            OpCode::TIER_EVICT if self.exists => fail(EINVAL),
+            OpCode::TIER_EVICT => fail(ENOENT),
+            OpCode::UNSET_MANIFEST if !self.exists => fail(ENOENT),
             _ => Err(Stop::Code(-types::errno::EOPNOTSUPP)),
         }
     }
