@@ -290,7 +290,7 @@ impl Cluster {
         if rest != Rest::Whole {
             return self.judge_histories();
         }
-        self.until(NO_MAP_NS, "rid of requests by maps that there are not", |c| !c.hostile.waits_ahead())?;
+        self.until(NO_MAP_NS, "rid of requests by maps that there are not", |c| !c.hostile.waits_ahead() || c.is_nothing_aside())?;
         self.look_at_budgets()?;
         self.net.look_at_wires().map_err(|why| self.tell(&why, &[]))?;
         self.look_at_rest()?;

@@ -22,6 +22,8 @@ const REPAIRS: u32 = 3;
 /// How often a repair that does not come is asked for again, and how long each may take.
 const REPAIRS_MAX: u32 = 8;
 const REPAIR_NS: u64 = 120 * SEC;
+/// Repairs of a store after which an operator leaves an OSD away that still can't say what it has of a group.
+const LACKING_MAX: u32 = 20;
 /// How long a cluster has to come to rest whose devices rotted beyond the promise.
 const BEYOND_NS: u64 = 300 * SEC;
 
@@ -32,6 +34,8 @@ pub(crate) struct Harm {
     pub rotten: BTreeSet<usize>,
     /// OSDs whose last life ended at a change that needed what rotted: the next one goes on with that.
     pub stopped: BTreeSet<usize>,
+    /// How often each that rots has ended since it can't say what it has of a group.
+    lacking: BTreeMap<usize, u32>,
     /// OSDs that rot and do not start any more.
     pub gone: BTreeSet<usize>,
 }
@@ -44,6 +48,13 @@ impl Harm {
         let is_rot = self.rotten.contains(&id) && (store.stopped_at_damage() || lacks_group);
         if is_rot {
             self.stopped.insert(id);
+        }
+        if is_rot && lacks_group {
+            let times = self.lacking.entry(id).or_default();
+            *times += 1;
+            if *times > LACKING_MAX {
+                self.gone.insert(id);
+            }
         }
         is_rot
     }
