@@ -21,6 +21,9 @@ pub enum Bug {
     /// An OSD that other OSDs led beyond the monitor's maps stays there.
     StayAhead,
 
+    /// An OSD serves from the store that it finds, whosever it is.
+    BelieveStore,
+
     // Operations.
     /// A client may set attributes of any size, and as many as it likes.
     UnboundedAttrs,

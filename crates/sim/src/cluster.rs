@@ -17,6 +17,7 @@ use crate::planted::{Broken, Planted, acknowledged, as_another_request};
 use crate::rest::{Rest, restless};
 use crate::seen::Seen;
 use crate::serving::Serving;
+use crate::vanish::Vanish;
 use crate::{MS, SEC};
 use messages::{MOSDOp, MOSDOpReply, MOSDPGBackfill, MOSDRepOp, Message, RawMessage};
 use std::collections::BTreeMap;
@@ -53,6 +54,9 @@ pub struct Report {
     /// How often an OSD came up with another device, and how many OSDs were added.
     pub replaced: u32,
     pub added: u32,
+    /// How many stores vanished, and how many times two were swapped.
+    pub vanished: u32,
+    pub swaps: u32,
     /// How often an OSD that had been in the map started with an older one than the monitor still had.
     pub behind: u32,
     /// How many maps the monitor has trimmed.
@@ -109,6 +113,7 @@ pub struct Cluster {
     pub(crate) seen: Seen,
     pub(crate) harm: Harm,
     pub(crate) devices: Devices,
+    pub(crate) vanish: Vanish,
     /// OSDs that don't start before then.
     pub(crate) away: BTreeMap<usize, u64>,
     pub(crate) fences: Fences,
@@ -147,6 +152,7 @@ impl Cluster {
             seen: Seen::default(),
             harm: Harm::default(),
             devices: Devices::default(),
+            vanish: Vanish::default(),
             away: BTreeMap::new(),
             fences: Fences::default(),
             hostile: Hostile::new(plan.seed),
@@ -171,6 +177,8 @@ impl Cluster {
             wild: self.wild,
             replaced: self.devices.count_replaced(),
             added: self.osds.len() as u32 - self.plan.osds,
+            vanished: self.vanish.vanished,
+            swaps: self.vanish.swaps,
             behind: self.behind,
             trimmed: self.monitor.as_ref().map_or(0, |m| m.core().osd.first_epoch().saturating_sub(1)),
             reached: 0,
@@ -212,6 +220,7 @@ impl Cluster {
                     Ok(osd) => {
                         self.osds[id as usize] = Some(osd);
                         self.comes_back(id as usize);
+                        self.look_at_end(id as usize);
                     }
                     Err(why) if self.harm.explains_end(id as usize, self.plan.rot_wide, &why) => {
                         self.net.note(format!("osd.{id} stays away: {why}"))
@@ -303,6 +312,7 @@ impl Cluster {
         loop {
             if self.net.now_ns >= look_at {
                 self.look_at_all().map_err(|why| self.tell(&why, &[]))?;
+                self.look_at_stores().map_err(|why| self.tell(&why, &[]))?;
                 if done(self) {
                     break;
                 }
@@ -390,6 +400,8 @@ impl Cluster {
             | What::Fence(_)
             | What::Say(..)
             | What::Replace(_)
+            | What::Pulled(..)
+            | What::SwapBack
             | What::Intrude
             | What::Follow => None,
         }
@@ -402,6 +414,8 @@ impl Cluster {
             What::Fence(step) => return self.fence_step(step),
             What::Say(id, words) => return self.say_of_gone(id, words),
             What::Replace(id) => return self.may_replace(id),
+            What::Pulled(id, life) => return self.pulled(id, life),
+            What::SwapBack => return self.swap_back(),
             What::Intrude => return self.intrude(),
             What::Follow => return self.follow(),
             _ => {}
@@ -584,6 +598,7 @@ impl Cluster {
                 && !why.contains("markdown")
                 && !why.contains("marked down")
                 && !self.drives[id].was_struck()
+                && !self.vanish.explains(id, &why)
                 && !self.harm.explains(id, store, self.plan.rot_wide, &why)
                 && !self.harm.explains_loss(id, self.plan.rot_wide, &why)
             {

@@ -82,6 +82,17 @@ impl Drive {
         let kind = [FaultKind::FlushError, FaultKind::NoSpace][rng.below(2) as usize];
         disks.add_fault(Fault { nth: disks.started() + rng.below(20), kind, sticky: false, dev: None });
     }
+    /// Each write and each flush fails from now on.
+    pub fn fail_for_good(&self) {
+        match self {
+            Self::Ideal(_, ledger) => ledger.fail(),
+            Self::Block(disks, _) => {
+                for kind in [FaultKind::Error, FaultKind::FlushError] {
+                    disks.add_fault(Fault { nth: disks.started(), kind, sticky: true, dev: None });
+                }
+            }
+        }
+    }
     /// Something that lies on the device changes, or can't be read: told what. `None`: nothing lies there. `is_wide`: also of the log and the metadata.
     /// `spares_new`: not what was written just now.
     pub fn rot(&self, is_wide: bool, spares_new: bool, rng: &mut Rng) -> Option<String> {
@@ -118,7 +129,10 @@ impl Drive {
     }
     /// True if a write or a flush failed since the OSD's start.
     pub fn was_struck(&self) -> bool {
-        matches!(self, Self::Block(disks, _) if disks.faults_fired() > 0)
+        match self {
+            Self::Ideal(_, ledger) => ledger.has_failed(),
+            Self::Block(disks, _) => disks.faults_fired() > 0,
+        }
     }
     /// Completes some of what is under way; true if there is more.
     pub fn complete_some(&self, rng: &mut Rng) -> bool {

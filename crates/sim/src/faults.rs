@@ -181,6 +181,8 @@ impl Cluster {
             Fault::EmptyOsd => self.empty_osd(id),
             Fault::LoseOsd => self.lose_osd(id),
             Fault::LongAway => self.long_away(id),
+            Fault::VanishStore => self.vanish_store(id),
+            Fault::SwapStores => self.swap_stores(id),
             Fault::Force => {
                 let verb =
                     ["force-recovery", "force-backfill", "cancel-force-recovery", "cancel-force-backfill"][self.net.rng.below(4) as usize];

@@ -17,6 +17,7 @@
 //!     │        faults                     what goes wrong, and what operators do
 //!     │        harm                       what goes wrong with disks for good, and how operators mend it
 //!     │        devices                    OSDs that are added, emptied or lost, and the operator who replaces them
+//!     │        vanish                     stores that vanish, fail or are swapped, while their OSDs run or at their starts
 //!     │        hostile                    clients that send what is malformed or forged
 //!     │        followers                  reads straight at members that follow, while it matters
 //!     │        fence                      primaries that are cut off or stopped, with a client that knows no other
@@ -76,6 +77,7 @@ pub mod seen;
 mod serving;
 mod themes;
 pub mod trace;
+mod vanish;
 mod wire;
 
 pub use cluster::{Cluster, Report, run, run_deep};

@@ -118,6 +118,10 @@ pub enum What {
     Say(usize, &'static str),
     /// An operator looks whether a lost OSD may have another device.
     Replace(usize),
+    /// An OSD is killed whose store is gone, if it is in this life.
+    Pulled(usize, u32),
+    /// Two OSDs have their own stores again.
+    SwapBack,
     /// A client that wants harm may come.
     Intrude,
     /// Members that follow may be looked at.
@@ -161,6 +165,8 @@ pub enum Fault {
     EmptyOsd,
     LoseOsd,
     LongAway,
+    VanishStore,
+    SwapStores,
 }
 
 /// A process that was stopped, and what came for it meanwhile.

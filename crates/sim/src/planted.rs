@@ -18,6 +18,10 @@ pub enum Planted {
     MonForgets,
     /// Now and then a replica acknowledges a write that it did not keep.
     AcknowledgesUnkept,
+    /// An OSD that finds no store makes one, under the uuid that the map has.
+    MakesStoreAnew,
+    /// No OSD starts while one has no store.
+    OneHoldsUpAll,
     Osd(OsdBug),
     Mon(MonBug),
     /// Only seeds with real connections come to it.
@@ -30,6 +34,9 @@ pub const ALL: &[Planted] = &[
     Planted::TwiceAsTwo,
     Planted::MonForgets,
     Planted::AcknowledgesUnkept,
+    Planted::MakesStoreAnew,
+    Planted::OneHoldsUpAll,
+    Planted::Osd(OsdBug::BelieveStore),
     Planted::Osd(OsdBug::BelieveKind),
     Planted::Osd(OsdBug::BelieveNetwork),
     Planted::Osd(OsdBug::BelieveAddress),
