@@ -33,6 +33,12 @@ pub enum Bug {
     ForgetOmapDirty,
     /// A write does not say in its entry which bytes it changed.
     ForgetDataDirty,
+    /// A ZERO does not say that a clone shares these bytes no more.
+    ZeroKeepsOverlap,
+    /// A ZERO leaves the digest of the data that were.
+    ZeroKeepsDigest,
+    /// Keys are set, and the record does not say that there are any.
+    ForgetOmapFlag,
     /// The first write after a snapshot keeps no clone.
     SkipClone,
     /// A clone goes with the first of its snapshots.

@@ -290,6 +290,7 @@ impl Cluster {
         if rest == Rest::Whole {
             self.read_all()?;
             self.repair_all()?;
+            self.scrub_all()?;
             self.stays_at_rest()?;
             if self.is_one_gone() {
                 rest = self.comes_to_rest()?;

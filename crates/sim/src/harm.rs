@@ -193,6 +193,30 @@ impl Cluster {
         let primaries = self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering.is_primary());
         primaries.map(|pg| (pg.pgid, pg.info.history.last_deep_scrub_stamp, pg.info.stats.stats.sum.num_scrub_errors)).collect()
     }
+    /// A cluster at rest where nothing rotted is scrubbed deeply, group by group: there is no finding.
+    pub(crate) fn scrub_all(&mut self) -> Result<(), String> {
+        if !self.harm.rotten.is_empty() {
+            return Ok(());
+        }
+        let before: BTreeMap<SpgId, UTime> = self.scrubbed().into_iter().map(|(pgid, at, _)| (pgid, at)).collect();
+        for _ in 0..REPAIRS_MAX {
+            let now = self.scrubbed();
+            if let Some((pgid, _, errors)) = now.iter().find(|(_, _, errors)| *errors > 0) {
+                let word = pgid.to_string();
+                return Err(self.tell(&format!("scrub: {pgid} has {errors} errors, and nothing rotted"), &[word]));
+            }
+            let due: Vec<SpgId> = now.into_iter().filter(|(pgid, at, _)| before.get(pgid) == Some(at)).map(|(pgid, ..)| pgid).collect();
+            if due.is_empty() {
+                return Ok(());
+            }
+            for pgid in &due {
+                self.say(format!(r#"{{"prefix":"pg deep-scrub","pgid":"{}"}}"#, pgid.pgid));
+            }
+            let before = before.clone();
+            self.until(REPAIR_NS, "", move |c| c.scrubbed().iter().all(|(pgid, at, _)| before.get(pgid) != Some(at)) && c.is_settled())?;
+        }
+        Err(self.tell(&format!("scrub: not all groups are scrubbed deeply, {REPAIRS_MAX} times asked"), &[]))
+    }
     /// A cluster at rest whose devices rotted is repaired, group by group.
     pub(crate) fn repair_all(&mut self) -> Result<(), String> {
         if self.harm.rotten.is_empty() {

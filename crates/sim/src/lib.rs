@@ -33,7 +33,7 @@
 //!     ├─────> seen      what of the cores was reached
 //!   history ──> linear    every object's operations have an order that explains each answer, snapshots too
 //!               rest      the healed cluster: groups clean, nothing unanswered
-//!               agree     what lies on the disks of a group's members is the same
+//!               agree     what lies on the disks of a group's members is the same, and each object by itself (itself) what its record says
 //! ```
 //! The checkers share no code with the cores. Absent: sockets, files, clocks, threads; cephx: sessions open without tickets, most of them without a
 //! handshake.
@@ -60,6 +60,7 @@ mod former;
 mod harm;
 pub mod history;
 mod hostile;
+mod itself;
 mod judge;
 pub mod linear;
 pub mod model;
