@@ -33,6 +33,10 @@ pub enum Bug {
     ForgetOmapDirty,
     /// A write does not say in its entry which bytes it changed.
     ForgetDataDirty,
+    /// What changes no data leaves the time of the last change as it is.
+    KeepMtime,
+    /// After a rollback clones count as sharing with the object what they shared before.
+    RollbackKeepsOverlap,
     /// A ZERO does not say that a clone shares these bytes no more.
     ZeroKeepsOverlap,
     /// A ZERO leaves the digest of the data that were.

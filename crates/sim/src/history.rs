@@ -14,6 +14,8 @@ pub struct Call {
     pub op: Op,
     /// What a write comes with.
     pub snaps: Snaps,
+    /// When a write was called, on the wall.
+    pub mtime_ns: u64,
     /// The object's version that some client had seen before the call.
     floor: u64,
     /// The answer; `None`: it never came, so the operation may have taken effect at any time, or not at all.
@@ -81,7 +83,7 @@ impl History {
     pub fn call(&mut self, client: u32, object: u32, op: Op) -> usize {
         let floor = self.newest.get(&object).copied().unwrap_or(0);
         let snaps = if op.is_read() { Snaps::default() } else { self.snaps.now.clone() };
-        self.calls.push(Call { client, object, op, snaps, floor, outcome: None });
+        self.calls.push(Call { client, object, op, snaps, mtime_ns: 0, floor, outcome: None });
         self.moments.push(Moment::Called(self.calls.len() - 1));
         self.calls.len() - 1
     }

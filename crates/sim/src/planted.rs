@@ -49,6 +49,8 @@ pub const ALL: &[Planted] = &[
     Planted::Osd(OsdBug::WaitForNoMap),
     Planted::Osd(OsdBug::ForgetOmapDirty),
     Planted::Osd(OsdBug::ForgetDataDirty),
+    Planted::Osd(OsdBug::KeepMtime),
+    Planted::Osd(OsdBug::RollbackKeepsOverlap),
     Planted::Osd(OsdBug::ZeroKeepsOverlap),
     Planted::Osd(OsdBug::ZeroKeepsDigest),
     Planted::Osd(OsdBug::ForgetOmapFlag),
