@@ -129,6 +129,8 @@ pub enum Bug {
     ForgetLeaseAtStart,
     /// A group that is split off knows nothing of its parent's former intervals.
     ForgetLeaseAtSplit,
+    /// A lease is renewed whenever the time is looked at.
+    RenewAlways,
     /// A replica serves reads whether its primary may or not.
     ReplicaReadsAfterLease,
     /// A replica serves an object that a write is on its way to.

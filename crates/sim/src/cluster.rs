@@ -12,7 +12,7 @@ use crate::hostile::Hostile;
 use crate::monitor::{MonDisk, Monitor, Who};
 use crate::net::{Life, LinkId, Net, Port, Proc, What};
 use crate::osd::{OsdProcess, osd_uuid};
-use crate::plan::Plan;
+use crate::plan::{MAPS_KEPT, Plan};
 use crate::planted::{Broken, Planted, acknowledged, as_another_request};
 use crate::rest::{Rest, restless};
 use crate::seen::Seen;
@@ -121,6 +121,10 @@ pub struct Cluster {
     pub(crate) followers: Followers,
     pub(crate) chains: Chains,
     pub(crate) serving: Serving,
+    /// When faults were over.
+    pub(crate) healed_ns: u64,
+    /// Messages that were delivered.
+    pub(crate) messages: u64,
     /// Of each group, since when its interval is, and up to where its primary had its log trimmed in it.
     pub(crate) tails: BTreeMap<SpgId, (Epoch, EVersion)>,
 }
@@ -129,6 +133,7 @@ impl Cluster {
     pub fn new(plan: Plan, planted: Option<Planted>) -> Self {
         let mut net = Net::new(plan.seed, plan.delay_ns, plan.wire);
         let wall_ns = net.clock().wall_ns;
+        net.rules.out_after_ns = if plan.maps_kept < MAPS_KEPT { 10 * SEC } else { 600 * SEC };
         let mon_disk = MonDisk::new("osd", plan.maps_kept, wall_ns, &mut net.rng);
         let drives = (0..plan.osds).map(|id| Drive::new(plan.store, osd_uuid(id as i32, 0).0)).collect();
         Self {
@@ -159,6 +164,8 @@ impl Cluster {
             followers: Followers::new(plan.seed),
             chains: Chains::default(),
             serving: Serving::default(),
+            healed_ns: 0,
+            messages: 0,
             tails: BTreeMap::new(),
             plan,
         }
@@ -301,6 +308,8 @@ impl Cluster {
             return self.judge_histories();
         }
         self.until(NO_MAP_NS, "rid of requests by maps that there are not", |c| !c.hostile.waits_ahead() || c.is_nothing_aside())?;
+        self.quiet_minute()?;
+        self.look_at_map()?;
         self.look_at_budgets()?;
         self.net.look_at_wires().map_err(|why| self.tell(&why, &[]))?;
         self.look_at_rest()?;
@@ -332,7 +341,7 @@ impl Cluster {
     }
     /// Waits until nothing has happened to a cluster at rest for a while: what members say to each other at the very end is on its way, and so may be a
     /// command that was given before.
-    fn stays_at_rest(&mut self) -> Result<(), String> {
+    pub(crate) fn stays_at_rest(&mut self) -> Result<(), String> {
         let epoch = |c: &Self| c.monitor.as_ref().map(|monitor| monitor.core().osd.epoch());
         loop {
             self.until(self.plan.rest_ns, "at rest", Self::is_settled)?;
@@ -456,6 +465,7 @@ impl Cluster {
         }
     }
     fn note_message(&mut self, link: LinkId, to: Life, kind: u16, len: usize) {
+        self.messages += 1;
         if let Some(l) = self.net.link(link) {
             if !matches!(l.dialer.0, Proc::Guest(_)) {
                 self.seen.message(kind);
@@ -494,6 +504,9 @@ impl Cluster {
             _ => {}
         }
         self.check_purged();
+        if let Some(why) = self.net.wrong.take() {
+            self.broken.get_or_insert(why);
+        }
         if self.monitor.as_ref().is_some_and(|m| m.dead) {
             self.kill_monitor();
         }

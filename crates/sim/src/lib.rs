@@ -28,6 +28,7 @@
 //!     ├─────> chains    logs go on from where the interval before ended, and know each acknowledged request
 //!     ├─────> one_version   an object that is sent to a member in parts is not written meanwhile
 //!     ├─────> former    what was said in a former interval changes nothing
+//!     ├─────> rules     what maps say, one after the other; a quiet minute is quiet
 //!     ├─────> purge     what the monitor calls purged no member keeps
 //!     ├─────> places    reservations are asked for, granted and given back as stock OSDs take it, and never too many
 //!     ├─────> seen      what of the cores was reached
@@ -74,6 +75,7 @@ pub mod plan;
 pub mod planted;
 mod purge;
 pub mod rest;
+mod rules;
 pub mod seen;
 mod serving;
 mod themes;

@@ -12,6 +12,7 @@ use crate::monitor::Who;
 use crate::places::Places;
 use crate::plan::Wire;
 use crate::purge::Purged;
+use crate::rules::Rules;
 use crate::trace::Trace;
 use crate::wire::{self, Wires};
 use base::{Clock, Rng, Stamp};
@@ -165,6 +166,7 @@ pub enum Fault {
     EmptyOsd,
     LoseOsd,
     LongAway,
+    Blocklist,
     VanishStore,
     SwapStores,
 }
@@ -218,6 +220,7 @@ pub struct Net {
     /// Snapshots that the monitor says are purged, to be looked at.
     pub(crate) purged: Vec<Purged>,
     pub(crate) places: Places,
+    pub(crate) rules: Rules,
     /// The first thing that a checker found wrong at an OSD's event.
     pub wrong: Option<String>,
     /// Each epoch's map, of the first that had it.
@@ -245,6 +248,7 @@ impl Net {
             trims: Vec::new(),
             purged: Vec::new(),
             places: Places::default(),
+            rules: Rules::default(),
             wrong: None,
             maps: BTreeMap::new(),
             delay_ns,

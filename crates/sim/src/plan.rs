@@ -134,6 +134,8 @@ pub struct Plan {
     pub add_osd: EveryMs,
     pub empty_osd: EveryMs,
     pub lose_osd: EveryMs,
+    /// An address of nobody is blocklisted for a while.
+    pub blocklist: EveryMs,
     /// An OSD's store vanishes, while it runs or with it; two OSDs find each other's stores at their starts.
     pub vanish_store: EveryMs,
     pub swap_stores: EveryMs,
@@ -255,6 +257,7 @@ impl Plan {
             add_osd: 0,
             empty_osd: 0,
             lose_osd: 0,
+            blocklist: 0,
             vanish_store: 0,
             swap_stores: 0,
             long_away: 0,
@@ -292,6 +295,7 @@ impl Plan {
         if is_safe && rng.chance(1, 2) {
             (self.vanish_store, self.other_pools) = (pick(&mut rng, &[5_000, 20_000]), 0);
         }
+        self.blocklist = if rng.chance(1, 4) { pick(&mut rng, &[10_000, 40_000]) } else { 0 };
         if self.osds > 1 && self.rot == 0 && rng.chance(1, 8) {
             self.swap_stores = pick(&mut rng, &[10_000, 40_000]);
         }
@@ -384,7 +388,7 @@ impl Plan {
         self
     }
     /// The kinds of faults by name: what `--shrink` takes away one at a time.
-    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 34] {
+    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 35] {
         [
             ("kill_osd", Fault::KillOsd, &mut self.kill_osd),
             ("kill_mon", Fault::KillMon, &mut self.kill_mon),
@@ -418,6 +422,7 @@ impl Plan {
             ("empty_osd", Fault::EmptyOsd, &mut self.empty_osd),
             ("lose_osd", Fault::LoseOsd, &mut self.lose_osd),
             ("long_away", Fault::LongAway, &mut self.long_away),
+            ("blocklist", Fault::Blocklist, &mut self.blocklist),
             ("vanish_store", Fault::VanishStore, &mut self.vanish_store),
             ("swap_stores", Fault::SwapStores, &mut self.swap_stores),
         ]
