@@ -169,6 +169,8 @@ pub enum Bug {
     AskTwice,
     /// A place is taken back before it is granted.
     RevokeUngranted,
+    /// Places for recovery are given whatever room there is.
+    ReserveIntoFull,
     /// Recovery that has begun goes on when a member is full.
     RecoverIntoFull,
 

@@ -31,6 +31,9 @@ const REDIAL_NS: u64 = 300 * MS;
 /// What of an operation a line of the trace tells.
 const LINE_MAX: usize = 60;
 
+/// Bytes of a long text where stores fill.
+const LARGE_MAX: u64 = 60_000;
+
 /// The pool that clients use.
 pub const POOL: &str = "p";
 
@@ -58,6 +61,8 @@ pub struct ClientProcess {
     writes_done: u64,
     /// Of 100 reads, so many may go to any member.
     balanced: u64,
+    /// Of 100 texts that it writes, so many are long ones.
+    large: u64,
 }
 
 impl ClientProcess {
@@ -83,6 +88,7 @@ impl ClientProcess {
             counter: 0,
             writes_done: 0,
             balanced: 0,
+            large: 0,
         };
         net.dials(&Self::who(number, life.1), life, Port::Public);
         let mut none = History::default();
@@ -153,7 +159,7 @@ impl ClientProcess {
     /// The next operation by chance.
     pub fn work(&mut self, plan: &Plan, history: &mut History, net: &mut Net) {
         self.counter += 1;
-        self.balanced = plan.balanced;
+        (self.balanced, self.large) = (plan.balanced, plan.large);
         let object = net.rng.below(plan.objects.into()) as u32;
         let op = self.choose(plan, &history.snaps.now.live, &mut net.rng);
         self.submit(object, op, history, net);
@@ -172,6 +178,10 @@ impl ClientProcess {
         if self.balanced > 0 && op.is_read() && net.rng.below(100) < self.balanced {
             request.flags |= osd_flag::BALANCE_READS;
         }
+        // What removes is let through where pools are full.
+        if op == Op::Delete {
+            request.flags |= osd_flag::FULL_TRY;
+        }
         net.note(format!("client {} calls {call} on o{object}: {}", self.number, short(&op)));
         let mut tid = 0;
         self.objecter(history, net, |core, net, out| {
@@ -183,7 +193,13 @@ impl ClientProcess {
     /// Bytes that no other operation writes, of a length by chance.
     fn fresh(&self, rng: &mut Rng) -> Bytes {
         let tag = format!("<{}.{}.{}>", self.number, self.life.1, self.counter);
-        let long = if rng.chance(1, 10) { rng.below(70_000) } else { rng.below(40) };
+        let long = if self.large > 0 && rng.below(100) < self.large {
+            rng.below(LARGE_MAX)
+        } else if rng.chance(1, 10) {
+            rng.below(70_000)
+        } else {
+            rng.below(40)
+        };
         let mut bytes = tag.into_bytes();
         bytes.resize(bytes.len().max(long as usize), b'.');
         bytes.into()

@@ -2,6 +2,7 @@
 
 use crate::chains::Chains;
 use crate::client::{ClientProcess, POOL};
+use crate::crowd::{self, Crowd};
 use crate::devices::Devices;
 use crate::drive::Drive;
 use crate::fence::Fences;
@@ -19,7 +20,7 @@ use crate::seen::Seen;
 use crate::serving::Serving;
 use crate::vanish::Vanish;
 use crate::{MS, SEC};
-use messages::{MOSDOp, MOSDOpReply, MOSDPGBackfill, MOSDRepOp, Message, RawMessage};
+use messages::{MOSDOp, MOSDOpReply, MOSDPGBackfill, MOSDPGPush, MOSDRepOp, Message, RawMessage};
 use std::collections::BTreeMap;
 use types::{EVersion, Epoch, SpgId};
 
@@ -114,6 +115,7 @@ pub struct Cluster {
     pub(crate) harm: Harm,
     pub(crate) devices: Devices,
     pub(crate) vanish: Vanish,
+    pub(crate) crowd: Crowd,
     /// OSDs that don't start before then.
     pub(crate) away: BTreeMap<usize, u64>,
     pub(crate) fences: Fences,
@@ -135,7 +137,7 @@ impl Cluster {
         let wall_ns = net.clock().wall_ns;
         net.rules.out_after_ns = if plan.maps_kept < MAPS_KEPT { 10 * SEC } else { 600 * SEC };
         let mon_disk = MonDisk::new("osd", plan.maps_kept, wall_ns, &mut net.rng);
-        let drives = (0..plan.osds).map(|id| Drive::new(plan.store, osd_uuid(id as i32, 0).0)).collect();
+        let drives = (0..plan.osds).map(|id| Drive::first(&plan, id as usize)).collect();
         Self {
             planted,
             net,
@@ -145,7 +147,7 @@ impl Cluster {
             drives,
             osds: (0..plan.osds).map(|_| None).collect(),
             clients: (0..plan.clients + Fences::clients(&plan)).map(|_| None).collect(),
-            history: History::new(plan.rot_beyond),
+            history: History::new(plan.rot_beyond, plan.small_bytes > 0),
             troubled: false,
             faults: 0,
             wild: 0,
@@ -158,6 +160,7 @@ impl Cluster {
             harm: Harm::default(),
             devices: Devices::default(),
             vanish: Vanish::default(),
+            crowd: Crowd::default(),
             away: BTreeMap::new(),
             fences: Fences::default(),
             hostile: Hostile::new(plan.seed),
@@ -289,10 +292,12 @@ impl Cluster {
         for n in 1..self.clients.len() as u32 {
             self.start(Proc::Client(n));
         }
+        self.set_ratios(crowd::RATIOS);
         self.trouble();
         let ops = self.plan.ops as usize;
         self.until(self.plan.faults_ns, "", |c| c.calls_by_chance() >= ops && c.fences.are_over(&c.plan))?;
         self.heal();
+        self.make_room()?;
         let mut rest = self.comes_to_rest()?;
         if rest == Rest::Whole {
             self.read_all()?;
@@ -528,7 +533,7 @@ impl Cluster {
         (msg.kind == MOSDOp::KIND).then(|| (from, msg.clone(), self.osds[id].as_ref().map_or(0, OsdProcess::held)))
     }
     fn to_osd(&mut self, id: usize, what: What) {
-        let (mut accepted, mut opened, mut asked) = (None, None, None);
+        let (mut accepted, mut opened, mut asked, mut pushed_before) = (None, None, None, None);
         match &what {
             What::Open { link, .. } => {
                 let l = self.net.link(*link).expect("it is there").clone();
@@ -554,6 +559,9 @@ impl Cluster {
         {
             let life = self.osds[id].as_ref().expect("it lives").life;
             return self.net.send(life, *link, answer);
+        }
+        if matches!(&what, What::Deliver { msg, .. } if msg.kind == MOSDPGPush::KIND) {
+            pushed_before = self.before_push(id);
         }
         let osd = self.osds[id].as_mut().expect("it lives");
         let (drive, net) = (&mut self.drives[id], &mut self.net);
@@ -595,6 +603,9 @@ impl Cluster {
         }
         self.look_at_event(asked);
         self.look_at_group(id);
+        if let Some(before) = pushed_before {
+            self.after_push(id, before);
+        }
         if let Some(pgid) = filled {
             self.look_at_filled(pgid);
         }

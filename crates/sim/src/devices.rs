@@ -62,7 +62,7 @@ impl Cluster {
         let id = self.osds.len();
         self.devices.added += 1;
         self.devices.strangers.insert(id);
-        self.drives.push(Drive::new(self.plan.store, osd_uuid(id as i32, 0).0));
+        self.drives.push(Drive::of_size(&self.plan, id, 0));
         self.osds.push(None);
         self.old.push(None);
         self.net.note(format!("osd.{id} is added"));
@@ -129,7 +129,7 @@ impl Cluster {
         self.has_other_device(id);
         let generation = self.devices.generations.entry(id).or_default();
         *generation += 1;
-        self.drives[id] = Drive::new(self.plan.store, osd_uuid(id as i32, *generation).0);
+        self.drives[id] = Drive::of_size(&self.plan, id, *generation);
         self.devices.gone = None;
         self.known.remove(&id);
         self.devices.replaced.insert(id);

@@ -28,10 +28,15 @@ pub enum Drive {
 
 impl Drive {
     pub fn new(kind: StoreKind, uuid: [u8; 16]) -> Self {
+        Self::with_room(kind, uuid, 0)
+    }
+    /// The same; a memory store with so many bytes, unless 0.
+    pub fn with_room(kind: StoreKind, uuid: [u8; 16], bytes: u64) -> Self {
+        let ideal_bytes = if bytes == 0 { IDEAL_BYTES } else { bytes };
         match kind {
             StoreKind::Ideal => {
                 let ledger = Ledger::default();
-                Self::Ideal(Some(Box::new(Watched::new(Box::new(MemStore::new(IDEAL_BYTES)), ledger.clone()))), ledger)
+                Self::Ideal(Some(Box::new(Watched::new(Box::new(MemStore::new(ideal_bytes)), ledger.clone()))), ledger)
             }
             StoreKind::Block => {
                 let disks = MemDisks::new(&BLOCK_BYTES);

@@ -3,8 +3,9 @@
 use crate::model::{Op, Outcome, Snaps};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An answer of a device that can't read.
+/// An answer of a device that can't read, and of one that is full.
 const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
 
 /// One operation of one client.
 #[derive(Debug, Clone)]
@@ -74,11 +75,13 @@ pub struct History {
     pub went_back: Option<String>,
     /// An operation may fail since what it needs is damaged: nothing is known of it then.
     may_fail: bool,
+    /// The same of one that finds no room.
+    may_fill: bool,
 }
 
 impl History {
-    pub fn new(may_fail: bool) -> Self {
-        Self { may_fail, ..Self::default() }
+    pub fn new(may_fail: bool, may_fill: bool) -> Self {
+        Self { may_fail, may_fill, ..Self::default() }
     }
     pub fn call(&mut self, client: u32, object: u32, op: Op) -> usize {
         let floor = self.newest.get(&object).copied().unwrap_or(0);
@@ -92,7 +95,7 @@ impl History {
     pub fn returned(&mut self, number: usize, outcome: Outcome, version: u64) {
         let call = &mut self.calls[number];
         assert!(call.outcome.is_none(), "call {number} is answered twice");
-        if self.may_fail && outcome == Outcome::Error(EIO) {
+        if self.may_fail && outcome == Outcome::Error(EIO) || self.may_fill && outcome == Outcome::Error(ENOSPC) {
             return;
         }
         let has_version = match (&call.op, &outcome) {

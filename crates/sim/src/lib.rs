@@ -17,6 +17,7 @@
 //!     │        faults                     what goes wrong, and what operators do
 //!     │        harm                       what goes wrong with disks for good, and how operators mend it
 //!     │        devices                    OSDs that are added, emptied or lost, and the operator who replaces them
+//!     │        crowd                      stores of different size that fill, also in recovery
 //!     │        vanish                     stores that vanish, fail or are swapped, while their OSDs run or at their starts
 //!     │        hostile                    clients that send what is malformed or forged
 //!     │        followers                  reads straight at members that follow, while it matters
@@ -51,6 +52,7 @@ mod alike;
 mod chains;
 pub mod client;
 pub mod cluster;
+mod crowd;
 mod devices;
 pub mod drive;
 mod durable;

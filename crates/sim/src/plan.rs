@@ -157,6 +157,10 @@ pub struct Plan {
     pub recovery_unpaced: bool,
     /// Of 100 operations, so many more are deletions.
     pub deletes: u64,
+    /// Of 100 texts that clients write, so many are long ones.
+    pub large: u64,
+    /// Room of some OSDs' memory stores; 0: all have much.
+    pub small_bytes: u64,
     /// What a block store keeps in memory.
     pub memory_bytes: u64,
     /// Fences that a run has at most.
@@ -187,7 +191,7 @@ impl Plan {
         let mut rng = Rng::new(seed ^ 0x9143_77aa);
         let plan = Self::drawn(seed, &mut rng);
         let plan = plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng);
-        plan.with_balance().with_hostile().with_vanishing().with_wires_by_chance()
+        plan.with_balance().with_hostile().with_vanishing().with_little_room().with_wires_by_chance()
     }
     /// What comes first.
     fn drawn(seed: u64, rng: &mut Rng) -> Self {
@@ -250,6 +254,8 @@ impl Plan {
             recovery_active: 0,
             recovery_unpaced: false,
             deletes: 0,
+            large: 0,
+            small_bytes: 0,
             memory_bytes: 4 << 20,
             lose_answer: 0,
             kill_at_write: 0,
@@ -286,6 +292,21 @@ impl Plan {
     fn with_hostile(mut self) -> Self {
         let mut rng = Rng::new(self.seed ^ 0x0e71_1c1e);
         self.hostile = if rng.chance(1, 5) { pick(&mut rng, &[500, 3_000]) } else { 0 };
+        self
+    }
+    /// Some OSDs have little room in some seeds, and fill, in recovery as well. Drawn apart, too.
+    fn with_little_room(mut self) -> Self {
+        let mut rng = Rng::new(self.seed ^ 0x0c40_3d5a);
+        if self.osds > 2 && self.size > 1 && self.store == StoreKind::Ideal && !self.rot_beyond && rng.chance(1, 6) {
+            (self.small_bytes, self.large, self.deletes) = (pick(&mut rng, &[2 << 20, 3 << 20]), 60, 5);
+            (self.objects, self.log_entries) = (80 + rng.below(60) as u32, pick(&mut rng, &[20, 2000]) as u32);
+            // What is under way at a time fits into what is left behind the ratio.
+            (self.clients, self.depth, self.think_ms) = (self.clients.min(3), self.depth.min(2), self.think_ms.max(100));
+            // Clones are not deleted at the end, and maps take room, too.
+            (self.make_snap, self.remove_snap, self.other_pools, self.vanish_store) = (0, 0, 0, 0);
+            (self.lose_osd, self.empty_osd, self.maps_kept) = (0, 0, self.maps_kept.min(10));
+            (self.kill_osd, self.down_ms) = (pick(&mut rng, &[10_000, 30_000]), 60_000);
+        }
         self
     }
     /// Stores vanish in some seeds, under the promise of [`Self::with_devices`], or are swapped. Drawn apart, too.

@@ -105,6 +105,7 @@ pub const ALL: &[Planted] = &[
     Planted::Osd(OsdBug::KeepRevoked),
     Planted::Osd(OsdBug::AskTwice),
     Planted::Osd(OsdBug::RevokeUngranted),
+    Planted::Osd(OsdBug::ReserveIntoFull),
     Planted::Mon(MonBug::ReuseSnapId),
     Planted::Mon(MonBug::PurgeEarly),
     Planted::Mon(MonBug::DeadWithoutProof),

@@ -22,7 +22,7 @@ const MINUTE_NS: u64 = 60 * SEC;
 /// After a cluster is healed operators have said everything.
 const SAID_NS: u64 = 80 * SEC;
 /// Of so many seeds one has it.
-const QUIET_EVERY: u64 = 3;
+const QUIET_EVERY: u64 = 6;
 /// Epochs that it may have: what operators said before may run out then.
 const EPOCHS_MAX: u32 = 3;
 

@@ -60,6 +60,7 @@ impl Plan {
         (plan.cut, plan.partition, plan.pause_osd, plan.osd_down_command) = (10_000, 60_000, 60_000, 60_000);
         (plan.make_snap, plan.remove_snap, plan.scrubs) = (60_000, 60_000, 60_000);
         (plan.balanced, plan.hostile, plan.follow) = (0, 0, 0);
+        (plan.large, plan.small_bytes) = (0, 0);
         (plan.log_entries, plan.delay_ns, plan.turn_ns) = (200, (200_000, 5_000_000), 100_000);
         (plan.recovery_sleep_ms, plan.refused_places, plan.lease_percent, plan.deletes) = (0, 0, 80, 0);
         (plan.scan_max, plan.recovery_active, plan.recovery_unpaced) = (0, 0, false);

@@ -1,5 +1,5 @@
 //! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink] [--only BUG]`, with a planted bug if one is named, or the planted bugs: `seeds --bugs [--only WORD,WORD]`.
-//! `--theme WORD` leaves the seeds with other themes out; `hostile`, `balanced` and `vanish` are words for it, too. With `--wires` all links of all seeds are real connections.
+//! `--theme WORD` leaves the seeds with other themes out; `hostile`, `balanced`, `vanish` and `crowd` are words for it, too. With `--wires` all links of all seeds are real connections.
 //! `seeds --figure memory|block --count N` runs the plan by which speed is measured.
 //! `cargo xtask sim` calls it.
 
@@ -98,11 +98,12 @@ fn plan_of(seed: u64) -> Plan {
     if plan.wire == Wire::Messages && std::env::args().any(|arg| arg == "--wires") { plan.with_wires() } else { plan }
 }
 
-/// True if a plan has this theme, or clients that want harm (`hostile`), or reads that members serve (`balanced`), or stores that vanish (`vanish`); every plan is about anything.
+/// True if a plan has this theme, or clients that want harm (`hostile`), or reads that members serve (`balanced`), or stores that vanish (`vanish`) or fill (`crowd`); every plan is about anything.
 fn is_about(plan: &Plan, theme: &str) -> bool {
     theme.is_empty()
         || theme == "hostile" && plan.hostile > 0
         || theme == "balanced" && plan.balanced > 0
+        || theme == "crowd" && plan.small_bytes > 0
         || theme == "vanish" && plan.vanish_store + plan.swap_stores > 0
         || format!("{:?}", plan.theme).eq_ignore_ascii_case(theme)
 }
