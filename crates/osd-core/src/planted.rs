@@ -171,6 +171,10 @@ pub enum Bug {
     RevokeUngranted,
     /// Places for recovery are given whatever room there is.
     ReserveIntoFull,
+    /// A scrub does not compare omaps.
+    ScrubSkipsOmap,
+    /// A scrub does not compare attributes.
+    ScrubSkipsAttrs,
     /// Recovery that has begun goes on when a member is full.
     RecoverIntoFull,
 

@@ -303,6 +303,7 @@ impl Cluster {
             self.read_all()?;
             self.repair_all()?;
             self.scrub_all()?;
+            self.change_one_copy()?;
             self.stays_at_rest()?;
             if self.is_one_gone() {
                 rest = self.comes_to_rest()?;

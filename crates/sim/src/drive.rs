@@ -87,6 +87,18 @@ impl Drive {
         let kind = [FaultKind::FlushError, FaultKind::NoSpace][rng.below(2) as usize];
         disks.add_fault(Fault { nth: disks.started() + rng.below(20), kind, sticky: false, dev: None });
     }
+    /// Changes what lies on a device whose OSD was stopped.
+    ///
+    /// # Errors
+    /// As [`Drive::open`].
+    pub fn change<T>(&mut self, rng: &mut Rng, f: impl FnOnce(&mut dyn ObjectStore, &mut Rng) -> T) -> Result<T, String> {
+        // The next start has it lag again.
+        self.ledger().lag(false);
+        let mut store = self.open_to_read()?;
+        let done = f(&mut *store, rng);
+        self.killed(store, false, rng);
+        Ok(done)
+    }
     /// Each write and each flush fails from now on.
     pub fn fail_for_good(&self) {
         match self {

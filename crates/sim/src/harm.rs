@@ -189,7 +189,7 @@ impl Cluster {
     }
 
     /// Of each group, when it was last scrubbed deeply, and how many errors it has.
-    fn scrubbed(&self) -> Vec<(SpgId, UTime, i64)> {
+    pub(crate) fn scrubbed(&self) -> Vec<(SpgId, UTime, i64)> {
         let primaries = self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering.is_primary());
         primaries.map(|pg| (pg.pgid, pg.info.history.last_deep_scrub_stamp, pg.info.stats.stats.sum.num_scrub_errors)).collect()
     }

@@ -16,6 +16,7 @@
 //!     │
 //!     │        faults                     what goes wrong, and what operators do
 //!     │        harm                       what goes wrong with disks for good, and how operators mend it
+//!     │        silent                     one member's copy is changed, with right checksums
 //!     │        devices                    OSDs that are added, emptied or lost, and the operator who replaces them
 //!     │        crowd                      stores of different size that fill, also in recovery
 //!     │        vanish                     stores that vanish, fail or are swapped, while their OSDs run or at their starts
@@ -80,6 +81,7 @@ pub mod rest;
 mod rules;
 pub mod seen;
 mod serving;
+mod silent;
 mod themes;
 pub mod trace;
 mod vanish;

@@ -106,6 +106,8 @@ pub const ALL: &[Planted] = &[
     Planted::Osd(OsdBug::AskTwice),
     Planted::Osd(OsdBug::RevokeUngranted),
     Planted::Osd(OsdBug::ReserveIntoFull),
+    Planted::Osd(OsdBug::ScrubSkipsOmap),
+    Planted::Osd(OsdBug::ScrubSkipsAttrs),
     Planted::Mon(MonBug::ReuseSnapId),
     Planted::Mon(MonBug::PurgeEarly),
     Planted::Mon(MonBug::DeadWithoutProof),
