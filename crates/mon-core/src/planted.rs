@@ -12,6 +12,16 @@ pub enum Bug {
     DeadWithoutProof,
     /// What is said of an OSD's earlier life counts against the present one.
     BelieveOldReport,
+    /// An OSD is put out when half of the time is over.
+    OutEarly,
+    /// A blocklist's entry goes some seconds before its time.
+    ExpireEarly,
+    /// up_thru is raised to the epoch that is being made.
+    UpThruAhead,
+    /// A pg_temp stays that says nothing any more, or is of a group that there is not.
+    KeepStaleTemp,
+    /// An epoch is made each second, whether anything changed or not.
+    EpochEachTick,
     /// The manager's endpoint runs the monitor's commands, too.
     ManagerRunsAll,
     /// A capability's constraints see whatever the asker names, and not what a key that is there may do.

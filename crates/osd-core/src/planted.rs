@@ -21,6 +21,9 @@ pub enum Bug {
     /// An OSD that other OSDs led beyond the monitor's maps stays there.
     StayAhead,
 
+    /// An OSD serves from the store that it finds, whosever it is.
+    BelieveStore,
+
     // Operations.
     /// A client may set attributes of any size, and as many as it likes.
     UnboundedAttrs,
@@ -30,6 +33,16 @@ pub enum Bug {
     ForgetOmapDirty,
     /// A write does not say in its entry which bytes it changed.
     ForgetDataDirty,
+    /// What changes no data leaves the time of the last change as it is.
+    KeepMtime,
+    /// After a rollback clones count as sharing with the object what they shared before.
+    RollbackKeepsOverlap,
+    /// A ZERO does not say that a clone shares these bytes no more.
+    ZeroKeepsOverlap,
+    /// A ZERO leaves the digest of the data that were.
+    ZeroKeepsDigest,
+    /// Keys are set, and the record does not say that there are any.
+    ForgetOmapFlag,
     /// The first write after a snapshot keeps no clone.
     SkipClone,
     /// A clone goes with the first of its snapshots.
@@ -116,6 +129,8 @@ pub enum Bug {
     ForgetLeaseAtStart,
     /// A group that is split off knows nothing of its parent's former intervals.
     ForgetLeaseAtSplit,
+    /// A lease is renewed whenever the time is looked at.
+    RenewAlways,
     /// A replica serves reads whether its primary may or not.
     ReplicaReadsAfterLease,
     /// A replica serves an object that a write is on its way to.
@@ -154,6 +169,12 @@ pub enum Bug {
     AskTwice,
     /// A place is taken back before it is granted.
     RevokeUngranted,
+    /// Places for recovery are given whatever room there is.
+    ReserveIntoFull,
+    /// A scrub does not compare omaps.
+    ScrubSkipsOmap,
+    /// A scrub does not compare attributes.
+    ScrubSkipsAttrs,
     /// Recovery that has begun goes on when a member is full.
     RecoverIntoFull,
 

@@ -1,8 +1,9 @@
 //! At rest, have the members of each group the same? Objects byte for byte (data, attributes, omap), logs behind the longest trim, nothing missing.
 //!
-//! Reads each member's store as a tool would after its OSD was stopped: what lies on the disk counts, not what the core believes. Shares no code with
+//! Each object is also what its own record says ([`crate::itself`]). Reads each member's store as a tool would after its OSD was stopped: what lies on the disk counts, not what the core believes. Shares no code with
 //! the cores. Statistics are compared with a count of the objects.
 
+use crate::itself;
 use denc::{Decoder, Denc};
 use std::collections::BTreeMap;
 use store::{ObjectStore, OmapQuery, StoreError, StoreResult};
@@ -161,6 +162,7 @@ fn count(m: &Member, may_keep: &dyn Fn(&HObject, SnapId) -> bool) -> Result<Obje
         if info.size != found.size {
             return Err(format!("{name} has {} bytes, and its record says {}", found.size, info.size));
         }
+        itself::check(&info, &found.data, &found.header, &found.omap).map_err(|what| format!("{name}: {what}"))?;
         if !name.hobj.is_head() {
             sum.num_object_clones += 1;
             let head = m.objects.get(&GHObject::plain(name.hobj.head())).ok_or_else(|| format!("{name} has no head"))?;
@@ -183,6 +185,17 @@ fn count(m: &Member, may_keep: &dyn Fn(&HObject, SnapId) -> bool) -> Result<Obje
                 return Err(format!("clone {clone} of {name} has {} bytes, and its head knows of others", there.size));
             }
             sum.num_bytes += (there.size - shared) as i64;
+            // The next newer one, or the head.
+            let newer = set
+                .clones
+                .iter()
+                .filter(|other| *other > clone)
+                .min()
+                .and_then(|snap| m.objects.get(&GHObject::plain(name.hobj.at_snap(*snap))));
+            if let Some(ranges) = set.clone_overlap.get(clone) {
+                let newer = &newer.unwrap_or(found).data;
+                itself::shares(ranges.iter(), &there.data, newer).map_err(|what| format!("clone {clone} of {name}: {what}"))?;
+            }
             let serves = set.clone_snaps.get(clone).is_some_and(|snaps| snaps.iter().any(|snap| may_keep(&name.hobj, *snap)));
             if !serves {
                 return Err(format!("clone {clone} of {name} is kept for {:?}, which are removed", set.clone_snaps.get(clone)));

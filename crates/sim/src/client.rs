@@ -13,13 +13,13 @@ use cephx::Identity;
 use messages::{MPoolOp, RawMessage, pool_op};
 use objecter::monc::{Answer, Effect as MonEffect, Request};
 use objecter::objecter::{Effect, Reply, Submit};
-use objecter::ops::{Ops, pairs_of, vals_of};
+use objecter::ops::{Ops, pairs_of, stat_of, vals_of};
 use objecter::{MonClient, Objecter};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::rc::Rc;
-use types::osd_op::{cmp_op, osd_flag};
+use types::osd_op::{WriteSameArgs, cmp_op, osd_flag};
 use types::{
     AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityName, EntityText, ObjectLocator, OpCode, OsdId, OsdOp, ReqId, SnapContext,
     SnapId,
@@ -30,6 +30,9 @@ const REDIAL_NS: u64 = 300 * MS;
 
 /// What of an operation a line of the trace tells.
 const LINE_MAX: usize = 60;
+
+/// Bytes of a long text where stores fill.
+const LARGE_MAX: u64 = 60_000;
 
 /// The pool that clients use.
 pub const POOL: &str = "p";
@@ -58,6 +61,8 @@ pub struct ClientProcess {
     writes_done: u64,
     /// Of 100 reads, so many may go to any member.
     balanced: u64,
+    /// Of 100 texts that it writes, so many are long ones.
+    large: u64,
 }
 
 impl ClientProcess {
@@ -83,6 +88,7 @@ impl ClientProcess {
             counter: 0,
             writes_done: 0,
             balanced: 0,
+            large: 0,
         };
         net.dials(&Self::who(number, life.1), life, Port::Public);
         let mut none = History::default();
@@ -153,7 +159,7 @@ impl ClientProcess {
     /// The next operation by chance.
     pub fn work(&mut self, plan: &Plan, history: &mut History, net: &mut Net) {
         self.counter += 1;
-        self.balanced = plan.balanced;
+        (self.balanced, self.large) = (plan.balanced, plan.large);
         let object = net.rng.below(plan.objects.into()) as u32;
         let op = self.choose(plan, &history.snaps.now.live, &mut net.rng);
         self.submit(object, op, history, net);
@@ -161,6 +167,7 @@ impl ClientProcess {
     pub fn submit(&mut self, object: u32, op: Op, history: &mut History, net: &mut Net) {
         let Some(pool) = self.objecter.map().and_then(|m| m.pool_by_name(POOL)) else { return };
         let call = history.call(self.number, object, op.clone());
+        history.calls[call].mtime_ns = net.clock().wall_ns;
         let ops = encode(&op);
         let mut request = Submit::new(ObjectLocator::pool(pool), format!("o{object}").into_bytes().into(), ops);
         let snaps = &history.calls[call].snaps;
@@ -170,6 +177,10 @@ impl ClientProcess {
         }
         if self.balanced > 0 && op.is_read() && net.rng.below(100) < self.balanced {
             request.flags |= osd_flag::BALANCE_READS;
+        }
+        // What removes is let through where pools are full.
+        if op == Op::Delete {
+            request.flags |= osd_flag::FULL_TRY;
         }
         net.note(format!("client {} calls {call} on o{object}: {}", self.number, short(&op)));
         let mut tid = 0;
@@ -182,7 +193,13 @@ impl ClientProcess {
     /// Bytes that no other operation writes, of a length by chance.
     fn fresh(&self, rng: &mut Rng) -> Bytes {
         let tag = format!("<{}.{}.{}>", self.number, self.life.1, self.counter);
-        let long = if rng.chance(1, 10) { rng.below(70_000) } else { rng.below(40) };
+        let long = if self.large > 0 && rng.below(100) < self.large {
+            rng.below(LARGE_MAX)
+        } else if rng.chance(1, 10) {
+            rng.below(70_000)
+        } else {
+            rng.below(40)
+        };
         let mut bytes = tag.into_bytes();
         bytes.resize(bytes.len().max(long as usize), b'.');
         bytes.into()
@@ -192,7 +209,7 @@ impl ClientProcess {
         let name = |rng: &mut Rng| format!("k{}", rng.below(3));
         if !snaps.is_empty() && rng.chance(1, 4) {
             let snap = snaps[rng.below(snaps.len() as u64) as usize];
-            return if rng.chance(1, 8) { Op::Rollback(snap) } else { Op::ReadAt(snap) };
+            return if rng.chance(1, 4) { Op::Rollback(snap) } else { Op::ReadAt(snap) };
         }
         if plan.deletes > 0 && rng.below(100) < plan.deletes {
             return Op::Delete;
@@ -202,14 +219,21 @@ impl ClientProcess {
             31..33 => Op::Greet(format!("c{}", self.counter)),
             33..35 => Op::Louder,
             35..47 => Op::WriteFull(fresh),
-            47..57 => Op::Write(rng.below(9000), fresh),
+            47..51 => {
+                let long = if rng.chance(1, 2) { 20 } else { 9000 };
+                Op::Zero(rng.below(60), 1 + rng.below(long))
+            }
+            51..53 => Op::WriteSame(rng.below(3000), fresh.slice(..fresh.len().min(30)), 1 + rng.below(9)),
+            53..57 => Op::Write(rng.below(9000), fresh),
             57..69 => Op::Append(fresh.slice(..fresh.len().min(30))),
             69..73 => Op::Truncate(rng.below(6000)),
             73..78 => Op::Delete,
             78..81 => Op::CreateExclusive,
-            81..86 => Op::SetXattr(name(rng), fresh.slice(..fresh.len().min(30))),
+            81..83 => Op::RemoveXattr(name(rng)),
+            83..86 => Op::SetXattr(name(rng), fresh.slice(..fresh.len().min(30))),
             86..92 => Op::OmapSet(name(rng), fresh.slice(..fresh.len().min(30))),
-            92..95 => Op::OmapRemove(name(rng)),
+            92..93 => Op::OmapClear,
+            93..95 => Op::OmapRemove(name(rng)),
             95..96 => Op::SetXattr(GUARD.into(), Bytes::from_static(b"a")),
             96..98 => Op::CompareAndWrite(rng.below(3), Bytes::from_static(if rng.chance(1, 2) { &b"<"[..] } else { &b"\0\0"[..] }), fresh),
             _ => Op::Guarded(Bytes::from_static(b"a"), Bytes::from_static(b"b")),
@@ -375,6 +399,14 @@ pub(crate) fn encode(op: &Op) -> Ops {
         Op::SetXattr(name, value) => ops.set_xattr(name, value),
         Op::OmapSet(key, value) => ops.omap_set(&BTreeMap::from([(key.as_bytes().to_vec().into(), value.clone())])),
         Op::OmapRemove(key) => ops.omap_rm_keys(&[key.as_bytes().to_vec().into()].into()),
+        Op::OmapClear => ops.omap_clear(),
+        Op::RemoveXattr(name) => ops.rm_xattr(name),
+        Op::Zero(at, len) => ops.zero(*at, *len),
+        Op::WriteSame(at, data, times) => {
+            let len = data.len() as u64;
+            let args = WriteSameArgs { offset: *at, length: len * times, data_length: len };
+            ops.push(OsdOp::with_writesame(OpCode::WRITESAME, args), data.clone())
+        }
         Op::Guarded(expected, new) => ops.cmp_xattr(GUARD, expected, cmp_op::EQ).set_xattr(GUARD, new).write_full(new.clone()),
         Op::CompareAndWrite(at, expected, new) => {
             let compare = OsdOp::range(OpCode::CMPEXT, *at, expected.len() as u64);
@@ -383,7 +415,7 @@ pub(crate) fn encode(op: &Op) -> Ops {
         Op::Greet(name) => ops.exec("hello", "record_hello", name.as_bytes(), true),
         Op::Louder => ops.exec("hello", "turn_it_to_11", b"", true),
         Op::Rollback(snap) => ops.rollback(*snap),
-        Op::Read | Op::ReadAt(_) => ops.read(0, 0).get_xattrs().omap_get_vals("", "", 1000),
+        Op::Read | Op::ReadAt(_) => ops.read(0, 0).get_xattrs().omap_get_vals("", "", 1000).stat(),
     }
 }
 
@@ -398,7 +430,11 @@ pub(crate) fn decode(op: &Op, reply: &Reply) -> Outcome {
     let xattrs = pairs_of(&reply.ops[1]).expect("attributes are readable");
     let (omap, more) = vals_of(&reply.ops[2]).expect("omap is readable");
     assert!(!more, "three keys fit into an answer");
+    let (size, mtime) = stat_of(&reply.ops[3]).expect("a stat is readable");
+    assert_eq!(size, reply.ops[0].outdata.len() as u64, "a stat says how much there is to read");
     Outcome::Read(Rc::new(Object {
+        mtime_ns: u64::from(mtime.sec) * SEC + u64::from(mtime.nsec),
+        has_omap: false,
         data: reply.ops[0].outdata.to_vec(),
         xattrs: xattrs.iter().map(|(k, v)| (text(k), v.clone())).filter(|(k, _)| !SIGNATURES.contains(&k.as_str())).collect(),
         omap: omap.iter().map(|(k, v)| (text(k), v.clone())).collect(),

@@ -2,6 +2,7 @@
 
 use crate::chains::Chains;
 use crate::client::{ClientProcess, POOL};
+use crate::crowd::{self, Crowd};
 use crate::devices::Devices;
 use crate::drive::Drive;
 use crate::fence::Fences;
@@ -12,13 +13,14 @@ use crate::hostile::Hostile;
 use crate::monitor::{MonDisk, Monitor, Who};
 use crate::net::{Life, LinkId, Net, Port, Proc, What};
 use crate::osd::{OsdProcess, osd_uuid};
-use crate::plan::Plan;
+use crate::plan::{MAPS_KEPT, Plan};
 use crate::planted::{Broken, Planted, acknowledged, as_another_request};
 use crate::rest::{Rest, restless};
 use crate::seen::Seen;
 use crate::serving::Serving;
+use crate::vanish::Vanish;
 use crate::{MS, SEC};
-use messages::{MOSDOp, MOSDOpReply, MOSDPGBackfill, MOSDRepOp, Message, RawMessage};
+use messages::{MOSDOp, MOSDOpReply, MOSDPGBackfill, MOSDPGPush, MOSDRepOp, Message, RawMessage};
 use std::collections::BTreeMap;
 use types::{EVersion, Epoch, SpgId};
 
@@ -53,6 +55,9 @@ pub struct Report {
     /// How often an OSD came up with another device, and how many OSDs were added.
     pub replaced: u32,
     pub added: u32,
+    /// How many stores vanished, and how many times two were swapped.
+    pub vanished: u32,
+    pub swaps: u32,
     /// How often an OSD that had been in the map started with an older one than the monitor still had.
     pub behind: u32,
     /// How many maps the monitor has trimmed.
@@ -109,6 +114,8 @@ pub struct Cluster {
     pub(crate) seen: Seen,
     pub(crate) harm: Harm,
     pub(crate) devices: Devices,
+    pub(crate) vanish: Vanish,
+    pub(crate) crowd: Crowd,
     /// OSDs that don't start before then.
     pub(crate) away: BTreeMap<usize, u64>,
     pub(crate) fences: Fences,
@@ -116,6 +123,10 @@ pub struct Cluster {
     pub(crate) followers: Followers,
     pub(crate) chains: Chains,
     pub(crate) serving: Serving,
+    /// When faults were over.
+    pub(crate) healed_ns: u64,
+    /// Messages that were delivered.
+    pub(crate) messages: u64,
     /// Of each group, since when its interval is, and up to where its primary had its log trimmed in it.
     pub(crate) tails: BTreeMap<SpgId, (Epoch, EVersion)>,
 }
@@ -124,8 +135,9 @@ impl Cluster {
     pub fn new(plan: Plan, planted: Option<Planted>) -> Self {
         let mut net = Net::new(plan.seed, plan.delay_ns, plan.wire);
         let wall_ns = net.clock().wall_ns;
+        net.rules.out_after_ns = if plan.maps_kept < MAPS_KEPT { 10 * SEC } else { 600 * SEC };
         let mon_disk = MonDisk::new("osd", plan.maps_kept, wall_ns, &mut net.rng);
-        let drives = (0..plan.osds).map(|id| Drive::new(plan.store, osd_uuid(id as i32, 0).0)).collect();
+        let drives = (0..plan.osds).map(|id| Drive::first(&plan, id as usize)).collect();
         Self {
             planted,
             net,
@@ -135,7 +147,7 @@ impl Cluster {
             drives,
             osds: (0..plan.osds).map(|_| None).collect(),
             clients: (0..plan.clients + Fences::clients(&plan)).map(|_| None).collect(),
-            history: History::new(plan.rot_beyond),
+            history: History::new(plan.rot_beyond, plan.small_bytes > 0),
             troubled: false,
             faults: 0,
             wild: 0,
@@ -147,12 +159,16 @@ impl Cluster {
             seen: Seen::default(),
             harm: Harm::default(),
             devices: Devices::default(),
+            vanish: Vanish::default(),
+            crowd: Crowd::default(),
             away: BTreeMap::new(),
             fences: Fences::default(),
             hostile: Hostile::new(plan.seed),
             followers: Followers::new(plan.seed),
             chains: Chains::default(),
             serving: Serving::default(),
+            healed_ns: 0,
+            messages: 0,
             tails: BTreeMap::new(),
             plan,
         }
@@ -171,6 +187,8 @@ impl Cluster {
             wild: self.wild,
             replaced: self.devices.count_replaced(),
             added: self.osds.len() as u32 - self.plan.osds,
+            vanished: self.vanish.vanished,
+            swaps: self.vanish.swaps,
             behind: self.behind,
             trimmed: self.monitor.as_ref().map_or(0, |m| m.core().osd.first_epoch().saturating_sub(1)),
             reached: 0,
@@ -212,6 +230,7 @@ impl Cluster {
                     Ok(osd) => {
                         self.osds[id as usize] = Some(osd);
                         self.comes_back(id as usize);
+                        self.look_at_end(id as usize);
                     }
                     Err(why) if self.harm.explains_end(id as usize, self.plan.rot_wide, &why) => {
                         self.net.note(format!("osd.{id} stays away: {why}"))
@@ -273,14 +292,18 @@ impl Cluster {
         for n in 1..self.clients.len() as u32 {
             self.start(Proc::Client(n));
         }
+        self.set_ratios(crowd::RATIOS);
         self.trouble();
         let ops = self.plan.ops as usize;
         self.until(self.plan.faults_ns, "", |c| c.calls_by_chance() >= ops && c.fences.are_over(&c.plan))?;
         self.heal();
+        self.make_room()?;
         let mut rest = self.comes_to_rest()?;
         if rest == Rest::Whole {
             self.read_all()?;
             self.repair_all()?;
+            self.scrub_all()?;
+            self.change_one_copy()?;
             self.stays_at_rest()?;
             if self.is_one_gone() {
                 rest = self.comes_to_rest()?;
@@ -290,7 +313,9 @@ impl Cluster {
         if rest != Rest::Whole {
             return self.judge_histories();
         }
-        self.until(NO_MAP_NS, "rid of requests by maps that there are not", |c| !c.hostile.waits_ahead())?;
+        self.until(NO_MAP_NS, "rid of requests by maps that there are not", |c| !c.hostile.waits_ahead() || c.is_nothing_aside())?;
+        self.quiet_minute()?;
+        self.look_at_map()?;
         self.look_at_budgets()?;
         self.net.look_at_wires().map_err(|why| self.tell(&why, &[]))?;
         self.look_at_rest()?;
@@ -303,6 +328,7 @@ impl Cluster {
         loop {
             if self.net.now_ns >= look_at {
                 self.look_at_all().map_err(|why| self.tell(&why, &[]))?;
+                self.look_at_stores().map_err(|why| self.tell(&why, &[]))?;
                 if done(self) {
                     break;
                 }
@@ -321,7 +347,7 @@ impl Cluster {
     }
     /// Waits until nothing has happened to a cluster at rest for a while: what members say to each other at the very end is on its way, and so may be a
     /// command that was given before.
-    fn stays_at_rest(&mut self) -> Result<(), String> {
+    pub(crate) fn stays_at_rest(&mut self) -> Result<(), String> {
         let epoch = |c: &Self| c.monitor.as_ref().map(|monitor| monitor.core().osd.epoch());
         loop {
             self.until(self.plan.rest_ns, "at rest", Self::is_settled)?;
@@ -390,6 +416,8 @@ impl Cluster {
             | What::Fence(_)
             | What::Say(..)
             | What::Replace(_)
+            | What::Pulled(..)
+            | What::SwapBack
             | What::Intrude
             | What::Follow => None,
         }
@@ -402,6 +430,8 @@ impl Cluster {
             What::Fence(step) => return self.fence_step(step),
             What::Say(id, words) => return self.say_of_gone(id, words),
             What::Replace(id) => return self.may_replace(id),
+            What::Pulled(id, life) => return self.pulled(id, life),
+            What::SwapBack => return self.swap_back(),
             What::Intrude => return self.intrude(),
             What::Follow => return self.follow(),
             _ => {}
@@ -441,6 +471,7 @@ impl Cluster {
         }
     }
     fn note_message(&mut self, link: LinkId, to: Life, kind: u16, len: usize) {
+        self.messages += 1;
         if let Some(l) = self.net.link(link) {
             if !matches!(l.dialer.0, Proc::Guest(_)) {
                 self.seen.message(kind);
@@ -479,6 +510,9 @@ impl Cluster {
             _ => {}
         }
         self.check_purged();
+        if let Some(why) = self.net.wrong.take() {
+            self.broken.get_or_insert(why);
+        }
         if self.monitor.as_ref().is_some_and(|m| m.dead) {
             self.kill_monitor();
         }
@@ -500,7 +534,7 @@ impl Cluster {
         (msg.kind == MOSDOp::KIND).then(|| (from, msg.clone(), self.osds[id].as_ref().map_or(0, OsdProcess::held)))
     }
     fn to_osd(&mut self, id: usize, what: What) {
-        let (mut accepted, mut opened, mut asked) = (None, None, None);
+        let (mut accepted, mut opened, mut asked, mut pushed_before) = (None, None, None, None);
         match &what {
             What::Open { link, .. } => {
                 let l = self.net.link(*link).expect("it is there").clone();
@@ -526,6 +560,9 @@ impl Cluster {
         {
             let life = self.osds[id].as_ref().expect("it lives").life;
             return self.net.send(life, *link, answer);
+        }
+        if matches!(&what, What::Deliver { msg, .. } if msg.kind == MOSDPGPush::KIND) {
+            pushed_before = self.before_push(id);
         }
         let osd = self.osds[id].as_mut().expect("it lives");
         let (drive, net) = (&mut self.drives[id], &mut self.net);
@@ -567,6 +604,9 @@ impl Cluster {
         }
         self.look_at_event(asked);
         self.look_at_group(id);
+        if let Some(before) = pushed_before {
+            self.after_push(id, before);
+        }
         if let Some(pgid) = filled {
             self.look_at_filled(pgid);
         }
@@ -584,6 +624,7 @@ impl Cluster {
                 && !why.contains("markdown")
                 && !why.contains("marked down")
                 && !self.drives[id].was_struck()
+                && !self.vanish.explains(id, &why)
                 && !self.harm.explains(id, store, self.plan.rot_wide, &why)
                 && !self.harm.explains_loss(id, self.plan.rot_wide, &why)
             {

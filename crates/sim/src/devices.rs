@@ -62,7 +62,7 @@ impl Cluster {
         let id = self.osds.len();
         self.devices.added += 1;
         self.devices.strangers.insert(id);
-        self.drives.push(Drive::new(self.plan.store, osd_uuid(id as i32, 0).0));
+        self.drives.push(Drive::of_size(&self.plan, id, 0));
         self.osds.push(None);
         self.old.push(None);
         self.net.note(format!("osd.{id} is added"));
@@ -70,7 +70,7 @@ impl Cluster {
     }
     /// An OSD's device is another one from now on, an empty one, while all that it had lies elsewhere as well.
     pub(crate) fn empty_osd(&mut self, id: usize) {
-        if self.devices.gone.is_none() && self.is_all_clean() {
+        if self.devices.gone.is_none() && !self.vanish.is_swapping() && self.is_all_clean() {
             self.net.note(format!("osd.{id} is emptied"));
             self.kill_osd(id, false);
             self.replace(id);
@@ -78,12 +78,26 @@ impl Cluster {
     }
     /// An OSD's device is gone, with all that it had.
     pub(crate) fn lose_osd(&mut self, id: usize) {
-        if self.devices.gone.is_some() || !(self.devices.replaced.is_empty() || self.is_all_clean()) {
+        if !self.may_lose() {
             return;
         }
         self.net.note(format!("osd.{id} is lost with its device"));
         self.kill_osd(id, false);
-        (self.devices.gone, self.drives[id]) = (Some(id), Drive::new(self.plan.store, osd_uuid(id as i32, 0).0));
+        self.loses_device(id);
+    }
+    /// True if one more device may go: none is gone, and what was replaced is filled.
+    pub(crate) fn may_lose(&self) -> bool {
+        self.devices.gone.is_none() && !self.vanish.is_swapping() && (self.devices.replaced.is_empty() || self.is_all_clean())
+    }
+    pub(crate) fn is_any_gone(&self) -> bool {
+        self.devices.gone.is_some()
+    }
+    pub(crate) fn is_gone(&self, id: usize) -> bool {
+        self.devices.is_gone(id)
+    }
+    /// What an OSD's next start should find is gone; operators see to it.
+    pub(crate) fn loses_device(&mut self, id: usize) {
+        self.devices.gone = Some(id);
         self.devices.replaced.insert(id);
         for (words, chance) in [("osd out", 2), ("osd lost", 2)] {
             if self.net.rng.chance(1, chance) {
@@ -110,9 +124,12 @@ impl Cluster {
         self.net.after(LOOK_NS, What::Replace(id));
     }
     fn replace(&mut self, id: usize) {
+        // It may run on what it has open.
+        self.kill_osd(id, false);
+        self.has_other_device(id);
         let generation = self.devices.generations.entry(id).or_default();
         *generation += 1;
-        self.drives[id] = Drive::new(self.plan.store, osd_uuid(id as i32, *generation).0);
+        self.drives[id] = Drive::of_size(&self.plan, id, *generation);
         self.devices.gone = None;
         self.known.remove(&id);
         self.devices.replaced.insert(id);
@@ -123,7 +140,7 @@ impl Cluster {
     /// True if an OSD may start: if it has a device, by which the monitor knows it. Else it is told, or there will be another start.
     pub(crate) fn may_start(&mut self, id: usize) -> bool {
         let proc = Proc::Osd(id as i32);
-        if self.devices.is_gone(id) {
+        if !self.finds_store(id) {
             return false;
         }
         if let Some(until) = self.away.get(&id).copied().filter(|until| *until > self.net.now_ns) {
@@ -135,13 +152,16 @@ impl Cluster {
         }
         let ours = osd_uuid(id as i32, self.devices.generation(id));
         let map = self.monitor.as_ref().map(|monitor| &monitor.core().osd.map);
-        let known = map.map(|map| (map.exists(id as i32), map.osd_uuid.get(id).copied().unwrap_or_default()));
+        let is_there = |map: &maps::OsdMap| map.exists(id as i32) && !map.is_destroyed(id as i32);
+        let known = map.map(|map| (is_there(map), map.osd_uuid.get(id).copied().unwrap_or_default()));
+        // As `humboldt osd replace` has it, or as operators do by hand.
+        let verb = if (id + usize::from(self.devices.generation(id))).is_multiple_of(2) { "destroy" } else { "purge" };
         match known {
             Some((true, uuid)) if uuid == ours => {
                 self.devices.strangers.remove(&id);
                 return true;
             }
-            Some((true, _)) => self.say(format!(r#"{{"prefix":"osd purge-actual","id":{id},"yes_i_really_mean_it":true}}"#)),
+            Some((true, _)) => self.say(format!(r#"{{"prefix":"osd {verb}-actual","id":{id},"yes_i_really_mean_it":true}}"#)),
             Some((false, _)) => self.say(format!(r#"{{"prefix":"osd new","uuid":"{ours}","id":"{id}"}}"#)),
             None => {}
         }

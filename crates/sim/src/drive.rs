@@ -28,10 +28,15 @@ pub enum Drive {
 
 impl Drive {
     pub fn new(kind: StoreKind, uuid: [u8; 16]) -> Self {
+        Self::with_room(kind, uuid, 0)
+    }
+    /// The same; a memory store with so many bytes, unless 0.
+    pub fn with_room(kind: StoreKind, uuid: [u8; 16], bytes: u64) -> Self {
+        let ideal_bytes = if bytes == 0 { IDEAL_BYTES } else { bytes };
         match kind {
             StoreKind::Ideal => {
                 let ledger = Ledger::default();
-                Self::Ideal(Some(Box::new(Watched::new(Box::new(MemStore::new(IDEAL_BYTES)), ledger.clone()))), ledger)
+                Self::Ideal(Some(Box::new(Watched::new(Box::new(MemStore::new(ideal_bytes)), ledger.clone()))), ledger)
             }
             StoreKind::Block => {
                 let disks = MemDisks::new(&BLOCK_BYTES);
@@ -82,6 +87,29 @@ impl Drive {
         let kind = [FaultKind::FlushError, FaultKind::NoSpace][rng.below(2) as usize];
         disks.add_fault(Fault { nth: disks.started() + rng.below(20), kind, sticky: false, dev: None });
     }
+    /// Changes what lies on a device whose OSD was stopped.
+    ///
+    /// # Errors
+    /// As [`Drive::open`].
+    pub fn change<T>(&mut self, rng: &mut Rng, f: impl FnOnce(&mut dyn ObjectStore, &mut Rng) -> T) -> Result<T, String> {
+        // The next start has it lag again.
+        self.ledger().lag(false);
+        let mut store = self.open_to_read()?;
+        let done = f(&mut *store, rng);
+        self.killed(store, false, rng);
+        Ok(done)
+    }
+    /// Each write and each flush fails from now on.
+    pub fn fail_for_good(&self) {
+        match self {
+            Self::Ideal(_, ledger) => ledger.fail(),
+            Self::Block(disks, _) => {
+                for kind in [FaultKind::Error, FaultKind::FlushError] {
+                    disks.add_fault(Fault { nth: disks.started(), kind, sticky: true, dev: None });
+                }
+            }
+        }
+    }
     /// Something that lies on the device changes, or can't be read: told what. `None`: nothing lies there. `is_wide`: also of the log and the metadata.
     /// `spares_new`: not what was written just now.
     pub fn rot(&self, is_wide: bool, spares_new: bool, rng: &mut Rng) -> Option<String> {
@@ -118,7 +146,10 @@ impl Drive {
     }
     /// True if a write or a flush failed since the OSD's start.
     pub fn was_struck(&self) -> bool {
-        matches!(self, Self::Block(disks, _) if disks.faults_fired() > 0)
+        match self {
+            Self::Ideal(_, ledger) => ledger.has_failed(),
+            Self::Block(disks, _) => disks.faults_fired() > 0,
+        }
     }
     /// Completes some of what is under way; true if there is more.
     pub fn complete_some(&self, rng: &mut Rng) -> bool {

@@ -12,7 +12,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
-use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, OmapPage, OmapQuery, PgRecord, ReadData, StoreHints, StoreResult};
+use store::{
+    ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, OmapPage, OmapQuery, PgRecord, ReadData, StoreError, StoreHints, StoreResult,
+};
 use types::{ByteStr, CollId, EVersion, GHObject, HObject, IntervalSet, PgLogEntry, PoolId, SpgId, StoreStatfs, Transaction};
 
 /// A log entry by its object's pool and hash, wherever a split puts it.
@@ -29,6 +31,8 @@ struct State {
     /// How many of them it may hear.
     released: usize,
     lags: bool,
+    /// Nothing is taken any more, and since a write was refused: true.
+    fails: Option<bool>,
 }
 
 /// See the module. Copies are of the same one.
@@ -56,6 +60,14 @@ impl Ledger {
         state.given.clear();
         state.unheard.clear();
         state.released = 0;
+    }
+    /// The device fails from now on.
+    pub fn fail(&self) {
+        self.0.borrow_mut().fails.get_or_insert(false);
+    }
+    /// True if a write was refused.
+    pub fn has_failed(&self) -> bool {
+        self.0.borrow().fails == Some(true)
     }
     /// True if the OSD has not heard that this entry is durable.
     pub fn is_pending(&self, pool: PoolId, hash: u32, version: EVersion) -> bool {
@@ -108,6 +120,10 @@ impl StoreHints for Watched {
 
 impl ObjectStore for Watched {
     fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
+        if let Some(refused) = &mut self.ledger.0.borrow_mut().fails {
+            *refused = true;
+            return Err(StoreError::Stopped("its device fails".into()));
+        }
         let entries = log.as_ref().map_or_else(Vec::new, entries_of);
         self.inner.submit(txn, log, token)?;
         self.ledger.0.borrow_mut().given.push_back((token, entries));

@@ -181,6 +181,12 @@ impl Cluster {
             Fault::EmptyOsd => self.empty_osd(id),
             Fault::LoseOsd => self.lose_osd(id),
             Fault::LongAway => self.long_away(id),
+            Fault::Blocklist => {
+                let (host, expire) = (self.net.rng.below(200), 1 + self.net.rng.below(30));
+                self.say(format!(r#"{{"prefix":"osd blocklist","blocklistop":"add","addr":"10.0.9.{host}:0/1","expire":{expire}.0}}"#));
+            }
+            Fault::VanishStore => self.vanish_store(id),
+            Fault::SwapStores => self.swap_stores(id),
             Fault::Force => {
                 let verb =
                     ["force-recovery", "force-backfill", "cancel-force-recovery", "cancel-force-backfill"][self.net.rng.below(4) as usize];
@@ -359,7 +365,7 @@ impl Cluster {
     /// No more faults; what is down comes back, and pauses and partitions end when they would have.
     pub(crate) fn heal(&mut self) {
         self.net.note("the cluster is healed".into());
-        self.troubled = false;
+        (self.troubled, self.healed_ns) = (false, self.net.now_ns);
         self.rogues_go();
         if let Some(monitor) = &mut self.monitor {
             monitor.dies_at_commit = false;

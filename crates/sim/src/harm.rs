@@ -22,6 +22,8 @@ const REPAIRS: u32 = 3;
 /// How often a repair that does not come is asked for again, and how long each may take.
 const REPAIRS_MAX: u32 = 8;
 const REPAIR_NS: u64 = 120 * SEC;
+/// Repairs of a store after which an operator leaves an OSD away that still can't say what it has of a group.
+const LACKING_MAX: u32 = 20;
 /// How long a cluster has to come to rest whose devices rotted beyond the promise.
 const BEYOND_NS: u64 = 300 * SEC;
 
@@ -32,6 +34,8 @@ pub(crate) struct Harm {
     pub rotten: BTreeSet<usize>,
     /// OSDs whose last life ended at a change that needed what rotted: the next one goes on with that.
     pub stopped: BTreeSet<usize>,
+    /// How often each that rots has ended since it can't say what it has of a group.
+    lacking: BTreeMap<usize, u32>,
     /// OSDs that rot and do not start any more.
     pub gone: BTreeSet<usize>,
 }
@@ -44,6 +48,13 @@ impl Harm {
         let is_rot = self.rotten.contains(&id) && (store.stopped_at_damage() || lacks_group);
         if is_rot {
             self.stopped.insert(id);
+        }
+        if is_rot && lacks_group {
+            let times = self.lacking.entry(id).or_default();
+            *times += 1;
+            if *times > LACKING_MAX {
+                self.gone.insert(id);
+            }
         }
         is_rot
     }
@@ -179,11 +190,35 @@ impl Cluster {
     }
 
     /// Of each group, when it was last scrubbed deeply, and how many errors it has.
-    fn scrubbed(&self) -> Vec<(SpgId, UTime, i64)> {
+    pub(crate) fn scrubbed(&self) -> Vec<(SpgId, UTime, i64)> {
         let primaries = self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering.is_primary());
         primaries
             .map(|pg| (pg.pgid, pg.record.info().history.last_deep_scrub_stamp, pg.record.info().stats.stats.sum.num_scrub_errors))
             .collect()
+    }
+    /// A cluster at rest where nothing rotted is scrubbed deeply, group by group: there is no finding.
+    pub(crate) fn scrub_all(&mut self) -> Result<(), String> {
+        if !self.harm.rotten.is_empty() {
+            return Ok(());
+        }
+        let before: BTreeMap<SpgId, UTime> = self.scrubbed().into_iter().map(|(pgid, at, _)| (pgid, at)).collect();
+        for _ in 0..REPAIRS_MAX {
+            let now = self.scrubbed();
+            if let Some((pgid, _, errors)) = now.iter().find(|(_, _, errors)| *errors > 0) {
+                let word = pgid.to_string();
+                return Err(self.tell(&format!("scrub: {pgid} has {errors} errors, and nothing rotted"), &[word]));
+            }
+            let due: Vec<SpgId> = now.into_iter().filter(|(pgid, at, _)| before.get(pgid) == Some(at)).map(|(pgid, ..)| pgid).collect();
+            if due.is_empty() {
+                return Ok(());
+            }
+            for pgid in &due {
+                self.say(format!(r#"{{"prefix":"pg deep-scrub","pgid":"{}"}}"#, pgid.pgid));
+            }
+            let before = before.clone();
+            self.until(REPAIR_NS, "", move |c| c.scrubbed().iter().all(|(pgid, at, _)| before.get(pgid) != Some(at)) && c.is_settled())?;
+        }
+        Err(self.tell(&format!("scrub: not all groups are scrubbed deeply, {REPAIRS_MAX} times asked"), &[]))
     }
     /// A cluster at rest whose devices rotted is repaired, group by group.
     pub(crate) fn repair_all(&mut self) -> Result<(), String> {

@@ -3,8 +3,9 @@
 use crate::model::{Op, Outcome, Snaps};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An answer of a device that can't read.
+/// An answer of a device that can't read, and of one that is full.
 const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
 
 /// One operation of one client.
 #[derive(Debug, Clone)]
@@ -14,6 +15,8 @@ pub struct Call {
     pub op: Op,
     /// What a write comes with.
     pub snaps: Snaps,
+    /// When a write was called, on the wall.
+    pub mtime_ns: u64,
     /// The object's version that some client had seen before the call.
     floor: u64,
     /// The answer; `None`: it never came, so the operation may have taken effect at any time, or not at all.
@@ -72,16 +75,18 @@ pub struct History {
     pub went_back: Option<String>,
     /// An operation may fail since what it needs is damaged: nothing is known of it then.
     may_fail: bool,
+    /// The same of one that finds no room.
+    may_fill: bool,
 }
 
 impl History {
-    pub fn new(may_fail: bool) -> Self {
-        Self { may_fail, ..Self::default() }
+    pub fn new(may_fail: bool, may_fill: bool) -> Self {
+        Self { may_fail, may_fill, ..Self::default() }
     }
     pub fn call(&mut self, client: u32, object: u32, op: Op) -> usize {
         let floor = self.newest.get(&object).copied().unwrap_or(0);
         let snaps = if op.is_read() { Snaps::default() } else { self.snaps.now.clone() };
-        self.calls.push(Call { client, object, op, snaps, floor, outcome: None });
+        self.calls.push(Call { client, object, op, snaps, mtime_ns: 0, floor, outcome: None });
         self.moments.push(Moment::Called(self.calls.len() - 1));
         self.calls.len() - 1
     }
@@ -90,7 +95,7 @@ impl History {
     pub fn returned(&mut self, number: usize, outcome: Outcome, version: u64) {
         let call = &mut self.calls[number];
         assert!(call.outcome.is_none(), "call {number} is answered twice");
-        if self.may_fail && outcome == Outcome::Error(EIO) {
+        if self.may_fail && outcome == Outcome::Error(EIO) || self.may_fill && outcome == Outcome::Error(ENOSPC) {
             return;
         }
         let has_version = match (&call.op, &outcome) {

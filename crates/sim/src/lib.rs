@@ -16,7 +16,10 @@
 //!     │
 //!     │        faults                     what goes wrong, and what operators do
 //!     │        harm                       what goes wrong with disks for good, and how operators mend it
+//!     │        silent                     one member's copy is changed, with right checksums
 //!     │        devices                    OSDs that are added, emptied or lost, and the operator who replaces them
+//!     │        crowd                      stores of different size that fill, also in recovery
+//!     │        vanish                     stores that vanish, fail or are swapped, while their OSDs run or at their starts
 //!     │        hostile                    clients that send what is malformed or forged
 //!     │        followers                  reads straight at members that follow, while it matters
 //!     │        fence                      primaries that are cut off or stopped, with a client that knows no other
@@ -27,12 +30,13 @@
 //!     ├─────> chains    logs go on from where the interval before ended, and know each acknowledged request
 //!     ├─────> one_version   an object that is sent to a member in parts is not written meanwhile
 //!     ├─────> former    what was said in a former interval changes nothing
+//!     ├─────> rules     what maps say, one after the other; a quiet minute is quiet
 //!     ├─────> purge     what the monitor calls purged no member keeps
 //!     ├─────> places    reservations are asked for, granted and given back as stock OSDs take it, and never too many
 //!     ├─────> seen      what of the cores was reached
 //!   history ──> linear    every object's operations have an order that explains each answer, snapshots too
 //!               rest      the healed cluster: groups clean, nothing unanswered
-//!               agree     what lies on the disks of a group's members is the same
+//!               agree     what lies on the disks of a group's members is the same, and each object by itself (itself) what its record says
 //! ```
 //! The checkers share no code with the cores. Absent: sockets, files, clocks, threads; cephx: sessions open without tickets, most of them without a
 //! handshake.
@@ -49,6 +53,7 @@ mod alike;
 mod chains;
 pub mod client;
 pub mod cluster;
+mod crowd;
 mod devices;
 pub mod drive;
 mod durable;
@@ -59,6 +64,7 @@ mod former;
 mod harm;
 pub mod history;
 mod hostile;
+mod itself;
 mod judge;
 pub mod linear;
 pub mod model;
@@ -72,10 +78,13 @@ pub mod plan;
 pub mod planted;
 mod purge;
 pub mod rest;
+mod rules;
 pub mod seen;
 mod serving;
+mod silent;
 mod themes;
 pub mod trace;
+mod vanish;
 mod wire;
 
 pub use cluster::{Cluster, Report, run, run_deep};

@@ -4,7 +4,7 @@
 //! its call among them. A call without an answer stays open for ever: it may take effect at any later moment, or never.
 
 use crate::history::{History, Moment};
-use crate::model::{Op, State, apply};
+use crate::model::{Op, State, With, apply};
 use std::collections::BTreeSet;
 
 /// Explanations that are kept at one moment; more of them are a history that is too wild for this checker, not a wrong one.
@@ -79,7 +79,8 @@ fn until(history: &History, open: &BTreeSet<usize>, from: &BTreeSet<Explanation>
         }
         for next in open.iter().filter(|c| !effective.contains(*c)) {
             let made = &history.calls[*next];
-            for (outcome, after) in apply(&made.op, &made.snaps, &state, &history.snaps.removed) {
+            let with = With { mtime_ns: made.mtime_ns, snaps: &made.snaps };
+            for (outcome, after) in apply(&made.op, with, &state, &history.snaps.removed) {
                 if made.outcome.as_ref().is_none_or(|told| *told == outcome) {
                     let mut more = effective.clone();
                     more.insert(*next);

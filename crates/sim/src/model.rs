@@ -19,6 +19,12 @@ pub enum Op {
     SetXattr(String, Bytes),
     OmapSet(String, Bytes),
     OmapRemove(String),
+    OmapClear,
+    RemoveXattr(String),
+    /// So many bytes from there on become zeros, as far as there are any.
+    Zero(u64, u64),
+    /// The bytes, so many times one after the other.
+    WriteSame(u64, Bytes, u64),
     /// Writes the object whole if attribute `guard` has the first value, else ECANCELED (ENODATA without the attribute counts as empty).
     Guarded(Bytes, Bytes),
     /// Writes the object whole if the bytes from there on are these, with zeros behind the end; else the place of the first other one (CMPEXT).
@@ -29,7 +35,7 @@ pub enum Op {
     Louder,
     /// The object becomes what it was at a snapshot.
     Rollback(u64),
-    /// Data, attributes and omap at one moment.
+    /// Data, attributes, omap, size and time of the last change at one moment.
     Read,
     /// The same at a snapshot.
     ReadAt(u64),
@@ -49,12 +55,23 @@ pub struct Snaps {
     pub live: Vec<u64>,
 }
 
+/// When a write was called, on the wall, in nanoseconds, and the snapshots that it comes with.
+#[derive(Debug, Clone, Copy)]
+pub struct With<'a> {
+    pub mtime_ns: u64,
+    pub snaps: &'a Snaps,
+}
+
 /// An object that exists.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Object {
     pub data: Vec<u8>,
     pub xattrs: BTreeMap<String, Bytes>,
     pub omap: BTreeMap<String, Bytes>,
+    /// When its last change was called, on the wall, in nanoseconds.
+    pub mtime_ns: u64,
+    /// Keys were set since it was made or cleared, be they there or not. No client is told, so it is false in what is read.
+    pub has_omap: bool,
 }
 
 /// What an object was when it was first changed after some snapshots.
@@ -107,6 +124,14 @@ fn changed(head: &Head, change: impl FnOnce(&mut Object)) -> Option<Head> {
     Some(Some(Rc::new(object)))
 }
 
+/// An object as clients are told of it.
+fn told(object: &Rc<Object>) -> Rc<Object> {
+    match object.has_omap {
+        true => Rc::new(Object { has_omap: false, ..(**object).clone() }),
+        false => object.clone(),
+    }
+}
+
 /// What an operation on the head answers, and the head after it; `None`: nothing changes.
 fn on_head(op: &Op, head: &Head) -> (Outcome, Option<Head>) {
     let done = |head: Option<Head>| (Outcome::Done, head);
@@ -121,6 +146,15 @@ fn on_head(op: &Op, head: &Head) -> (Outcome, Option<Head>) {
             o.data[*at as usize..end].copy_from_slice(data);
         })),
         Op::Append(data) => done(changed(head, |o| o.data.extend_from_slice(data))),
+        Op::WriteSame(at, data, times) => on_head(&Op::Write(*at, data.repeat(*times as usize).into()), head),
+        // What ends at the end or behind it is cut off.
+        Op::Zero(at, len) => match head.as_ref().map(|o| o.data.len() as u64) {
+            Some(size) if *at < size => done(changed(head, |o| match at + len < size {
+                true => o.data[*at as usize..(at + len) as usize].fill(0),
+                false => o.data.truncate(*at as usize),
+            })),
+            _ => done(None),
+        },
         // Truncating what is not there succeeds and makes nothing.
         Op::Truncate(size) if head.is_some() => done(changed(head, |o| o.data.resize(*size as usize, 0))),
         Op::Truncate(_) => done(None),
@@ -135,9 +169,19 @@ fn on_head(op: &Op, head: &Head) -> (Outcome, Option<Head>) {
             o.data.make_ascii_uppercase();
         })),
         Op::SetXattr(name, value) => done(changed(head, |o| drop(o.xattrs.insert(name.clone(), value.clone())))),
-        Op::OmapSet(key, value) => done(changed(head, |o| drop(o.omap.insert(key.clone(), value.clone())))),
+        Op::OmapSet(key, value) => done(changed(head, |o| {
+            o.omap.insert(key.clone(), value.clone());
+            o.has_omap = true;
+        })),
         Op::OmapRemove(key) if head.is_some() => done(changed(head, |o| drop(o.omap.remove(key)))),
-        Op::OmapRemove(_) => error(ENOENT),
+        Op::OmapClear if head.as_ref().is_some_and(|o| o.has_omap) => done(changed(head, |o| {
+            o.omap.clear();
+            o.has_omap = false;
+        })),
+        // Nothing is changed, not even the time of the last change.
+        Op::OmapClear if head.is_some() => done(None),
+        Op::RemoveXattr(name) if head.is_some() => done(changed(head, |o| drop(o.xattrs.remove(name)))),
+        Op::OmapRemove(_) | Op::OmapClear | Op::RemoveXattr(_) => error(ENOENT),
         Op::Guarded(expected, new) => match head.as_ref().and_then(|o| o.xattrs.get(GUARD)) {
             None if head.is_none() => error(ENOENT),
             found if found.map_or(&b""[..], |v| &v[..]) == &expected[..] => done(changed(head, |o| {
@@ -154,7 +198,7 @@ fn on_head(op: &Op, head: &Head) -> (Outcome, Option<Head>) {
             }
         }
         Op::Read => match head {
-            Some(object) => (Outcome::Read(object.clone()), None),
+            Some(object) => (Outcome::Read(told(object)), None),
             None => error(ENOENT),
         },
         Op::Rollback(_) | Op::ReadAt(_) => unreachable!("they look at more than the head"),
@@ -171,8 +215,8 @@ impl State {
         kept.snaps.contains(&snap).then(|| kept.object.clone())
     }
     /// After a change, which keeps what snapshots need.
-    fn after(&self, head: Head, snaps: &Snaps) -> Self {
-        let mut after = self.clone();
+    fn after(&self, head: Head, with: With<'_>) -> Self {
+        let (mut after, snaps) = (self.clone(), with.snaps);
         if let Some(object) = &self.head
             && snaps.live.first().is_some_and(|newest| *newest > self.seq)
         {
@@ -180,22 +224,25 @@ impl State {
             after.kept.push(Kept { id: snaps.seq, snaps: served, object: object.clone() });
         }
         after.seq = after.seq.max(snaps.seq);
-        after.head = head;
+        after.head = head.map(|mut object| {
+            Rc::make_mut(&mut object).mtime_ns = with.mtime_ns;
+            object
+        });
         // Nothing is left that could remember.
         if after.head.is_none() && after.kept.is_empty() { Self::default() } else { after }
     }
 }
 
 /// What `op` may answer in this state, and the state after it. `removed`: snapshots of which nothing is certain.
-pub fn apply(op: &Op, snaps: &Snaps, state: &State, removed: &BTreeSet<u64>) -> Vec<(Outcome, State)> {
+pub fn apply(op: &Op, with: With<'_>, state: &State, removed: &BTreeSet<u64>) -> Vec<(Outcome, State)> {
     let rolled_back = |head: Head| match head {
         // Nothing is what was wanted.
         None if state.head.is_none() => (Outcome::Done, state.clone()),
-        head => (Outcome::Done, state.after(head, snaps)),
+        head => (Outcome::Done, state.after(head, with)),
     };
     match op {
         Op::ReadAt(snap) => {
-            let outcome = state.at(*snap).map_or(Outcome::Error(ENOENT), Outcome::Read);
+            let outcome = state.at(*snap).map_or(Outcome::Error(ENOENT), |object| Outcome::Read(told(&object)));
             vec![(outcome, state.clone())]
         }
         Op::Rollback(snap) if removed.contains(snap) => vec![rolled_back(state.at(*snap)), rolled_back(None)],
@@ -208,10 +255,10 @@ pub fn apply(op: &Op, snaps: &Snaps, state: &State, removed: &BTreeSet<u64>) -> 
         _ => match on_head(op, &state.head) {
             (outcome, None) => vec![(outcome, state.clone())],
             (outcome, Some(head)) => {
-                let mut all = vec![(outcome.clone(), state.after(head.clone(), snaps))];
+                let mut all = vec![(outcome.clone(), state.after(head.clone(), with))];
                 // What was kept for removed snapshots may be gone, and with it the memory of the newest one.
-                if state.head.is_none() && snaps.seq < state.seq {
-                    all.push((outcome, State::default().after(head, snaps)));
+                if state.head.is_none() && with.snaps.seq < state.seq {
+                    all.push((outcome, State::default().after(head, with)));
                 }
                 all
             }

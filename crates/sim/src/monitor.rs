@@ -117,6 +117,12 @@ impl Monitor {
         let epoch = self.core.osd.epoch();
         assert!(epoch >= self.newest_epoch, "the map's epoch goes back from {} to {epoch}", self.newest_epoch);
         if epoch > self.newest_epoch {
+            let now = net.clock();
+            if let Some(before) = net.map(self.newest_epoch)
+                && let Err(why) = net.rules.look(&before, &self.core.osd.map, now)
+            {
+                net.wrong.get_or_insert(format!("rules: {why}"));
+            }
             net.has_map(Proc::Mon, &self.core.osd.map);
             let map = &self.core.osd.map;
             let there = queued.iter().filter(|(pool, _)| map.pools.contains_key(pool));

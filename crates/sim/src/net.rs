@@ -12,6 +12,7 @@ use crate::monitor::Who;
 use crate::places::Places;
 use crate::plan::Wire;
 use crate::purge::Purged;
+use crate::rules::Rules;
 use crate::trace::Trace;
 use crate::wire::{self, Wires};
 use base::{Clock, Rng, Stamp};
@@ -118,6 +119,10 @@ pub enum What {
     Say(usize, &'static str),
     /// An operator looks whether a lost OSD may have another device.
     Replace(usize),
+    /// An OSD is killed whose store is gone, if it is in this life.
+    Pulled(usize, u32),
+    /// Two OSDs have their own stores again.
+    SwapBack,
     /// A client that wants harm may come.
     Intrude,
     /// Members that follow may be looked at.
@@ -161,6 +166,9 @@ pub enum Fault {
     EmptyOsd,
     LoseOsd,
     LongAway,
+    Blocklist,
+    VanishStore,
+    SwapStores,
 }
 
 /// A process that was stopped, and what came for it meanwhile.
@@ -212,6 +220,7 @@ pub struct Net {
     /// Snapshots that the monitor says are purged, to be looked at.
     pub(crate) purged: Vec<Purged>,
     pub(crate) places: Places,
+    pub(crate) rules: Rules,
     /// The first thing that a checker found wrong at an OSD's event.
     pub wrong: Option<String>,
     /// Each epoch's map, of the first that had it.
@@ -239,6 +248,7 @@ impl Net {
             trims: Vec::new(),
             purged: Vec::new(),
             places: Places::default(),
+            rules: Rules::default(),
             wrong: None,
             maps: BTreeMap::new(),
             delay_ns,

@@ -47,6 +47,7 @@ impl Cluster {
         for (member, serves) in members.acting.iter().map(|osd| (*osd, true)).chain(filled.map(|osd| (*osd, false))) {
             let may_miss = self.plan.rot > 0;
             let lacks = match (&self.osds[member as usize], &self.drives[member as usize]) {
+                _ if self.vanish.is_swapped(member as usize) => continue,
                 (Some(process), drive) => acks::lacks(process.core().store(), Some(drive.ledger()), ack, serves, may_miss),
                 (None, _) if self.devices.was_replaced(member as usize) => continue,
                 (None, Drive::Ideal(Some(store), _)) => acks::lacks(&**store, None, ack, serves, may_miss),

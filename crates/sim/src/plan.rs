@@ -22,6 +22,9 @@ pub type EveryMs = u64;
 /// Of so many seeds one has real connections.
 const WIRES_EVERY: u64 = 8;
 
+/// So many kinds of faults are drawn with all else that a seed has; those behind them are drawn apart.
+pub(crate) const DRAWN: usize = 32;
+
 /// So many maps a monitor keeps by default.
 pub(crate) const MAPS_KEPT: u64 = 500;
 
@@ -131,6 +134,11 @@ pub struct Plan {
     pub add_osd: EveryMs,
     pub empty_osd: EveryMs,
     pub lose_osd: EveryMs,
+    /// An address of nobody is blocklisted for a while.
+    pub blocklist: EveryMs,
+    /// An OSD's store vanishes, while it runs or with it; two OSDs find each other's stores at their starts.
+    pub vanish_store: EveryMs,
+    pub swap_stores: EveryMs,
     /// An OSD is put out and stays away for minutes.
     pub long_away: EveryMs,
     /// Pause between two objects of recovery or backfill.
@@ -149,6 +157,10 @@ pub struct Plan {
     pub recovery_unpaced: bool,
     /// Of 100 operations, so many more are deletions.
     pub deletes: u64,
+    /// Of 100 texts that clients write, so many are long ones.
+    pub large: u64,
+    /// Room of some OSDs' memory stores; 0: all have much.
+    pub small_bytes: u64,
     /// What a block store keeps in memory.
     pub memory_bytes: u64,
     /// Fences that a run has at most.
@@ -179,7 +191,7 @@ impl Plan {
         let mut rng = Rng::new(seed ^ 0x9143_77aa);
         let plan = Self::drawn(seed, &mut rng);
         let plan = plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng);
-        plan.with_balance().with_hostile().with_wires_by_chance()
+        plan.with_balance().with_hostile().with_vanishing().with_little_room().with_wires_by_chance()
     }
     /// What comes first.
     fn drawn(seed: u64, rng: &mut Rng) -> Self {
@@ -242,6 +254,8 @@ impl Plan {
             recovery_active: 0,
             recovery_unpaced: false,
             deletes: 0,
+            large: 0,
+            small_bytes: 0,
             memory_bytes: 4 << 20,
             lose_answer: 0,
             kill_at_write: 0,
@@ -249,6 +263,9 @@ impl Plan {
             add_osd: 0,
             empty_osd: 0,
             lose_osd: 0,
+            blocklist: 0,
+            vanish_store: 0,
+            swap_stores: 0,
             long_away: 0,
             recovery_sleep_ms: 0,
             turn_ns: 0,
@@ -275,6 +292,34 @@ impl Plan {
     fn with_hostile(mut self) -> Self {
         let mut rng = Rng::new(self.seed ^ 0x0e71_1c1e);
         self.hostile = if rng.chance(1, 5) { pick(&mut rng, &[500, 3_000]) } else { 0 };
+        self
+    }
+    /// Some OSDs have little room in some seeds, and fill, in recovery as well. Drawn apart, too.
+    fn with_little_room(mut self) -> Self {
+        let mut rng = Rng::new(self.seed ^ 0x0c40_3d5a);
+        if self.osds > 2 && self.size > 1 && self.store == StoreKind::Ideal && !self.rot_beyond && rng.chance(1, 6) {
+            (self.small_bytes, self.large, self.deletes) = (pick(&mut rng, &[2 << 20, 3 << 20]), 60, 5);
+            (self.objects, self.log_entries) = (80 + rng.below(60) as u32, pick(&mut rng, &[20, 2000]) as u32);
+            // What is under way at a time fits into what is left behind the ratio.
+            (self.clients, self.depth, self.think_ms) = (self.clients.min(3), self.depth.min(2), self.think_ms.max(100));
+            // Clones are not deleted at the end, and maps take room, too.
+            (self.make_snap, self.remove_snap, self.other_pools, self.vanish_store) = (0, 0, 0, 0);
+            (self.lose_osd, self.empty_osd, self.maps_kept) = (0, 0, self.maps_kept.min(10));
+            (self.kill_osd, self.down_ms) = (pick(&mut rng, &[10_000, 30_000]), 60_000);
+        }
+        self
+    }
+    /// Stores vanish in some seeds, under the promise of [`Self::with_devices`], or are swapped. Drawn apart, too.
+    fn with_vanishing(mut self) -> Self {
+        let mut rng = Rng::new(self.seed ^ 0x057a_2e5d);
+        let is_safe = self.size > 2 && self.min_size > 1 && self.size_changes + self.min_size_changes + self.rot == 0;
+        if is_safe && rng.chance(1, 2) {
+            (self.vanish_store, self.other_pools) = (pick(&mut rng, &[5_000, 20_000]), 0);
+        }
+        self.blocklist = if rng.chance(1, 4) { pick(&mut rng, &[10_000, 40_000]) } else { 0 };
+        if self.osds > 1 && self.rot == 0 && rng.chance(1, 8) {
+            self.swap_stores = pick(&mut rng, &[10_000, 40_000]);
+        }
         self
     }
     fn with_wires_by_chance(self) -> Self {
@@ -350,7 +395,7 @@ impl Plan {
         }
         if self.osds > self.size && rng.chance(1, 2) {
             // With fewer faults of other kinds groups are clean at times, and the run lasts.
-            self.faults().into_iter().filter(|_| rng.chance(1, 2)).for_each(|(_, _, every)| *every = 0);
+            self.faults().into_iter().take(DRAWN).filter(|_| rng.chance(1, 2)).for_each(|(_, _, every)| *every = 0);
             (self.maps_kept, self.long_away) = (pick(rng, &[1, 10, 50]), pick(rng, &[30_000, 100_000]));
             (self.think_ms, self.fence) = (4_000, 0);
         }
@@ -364,7 +409,7 @@ impl Plan {
         self
     }
     /// The kinds of faults by name: what `--shrink` takes away one at a time.
-    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 32] {
+    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 35] {
         [
             ("kill_osd", Fault::KillOsd, &mut self.kill_osd),
             ("kill_mon", Fault::KillMon, &mut self.kill_mon),
@@ -398,6 +443,9 @@ impl Plan {
             ("empty_osd", Fault::EmptyOsd, &mut self.empty_osd),
             ("lose_osd", Fault::LoseOsd, &mut self.lose_osd),
             ("long_away", Fault::LongAway, &mut self.long_away),
+            ("blocklist", Fault::Blocklist, &mut self.blocklist),
+            ("vanish_store", Fault::VanishStore, &mut self.vanish_store),
+            ("swap_stores", Fault::SwapStores, &mut self.swap_stores),
         ]
     }
 }

@@ -9,7 +9,7 @@
 //! | reserving | many groups want the same few places, and some are urgent |
 
 use crate::SEC;
-use crate::plan::{MAPS_KEPT, Plan, StoreKind};
+use crate::plan::{DRAWN, MAPS_KEPT, Plan, StoreKind};
 use base::Rng;
 
 /// See the module.
@@ -34,7 +34,7 @@ impl Plan {
             return self;
         }
         self.theme = Theme::ALL[rng.below(5) as usize];
-        self.faults().into_iter().filter(|_| !rng.chance(1, 5)).for_each(|(_, _, every)| *every = 0);
+        self.faults().into_iter().take(DRAWN).filter(|_| !rng.chance(1, 5)).for_each(|(_, _, every)| *every = 0);
         (self.rot, self.size_changes, self.min_size_changes, self.pg_num_changes) = (0, 0, 0, 0);
         (self.kill_at_write, self.kill_at_ack, self.lose_answer) = (0, 0, 0);
         self.clients = 2 + rng.below(4) as u32;
@@ -60,6 +60,7 @@ impl Plan {
         (plan.cut, plan.partition, plan.pause_osd, plan.osd_down_command) = (10_000, 60_000, 60_000, 60_000);
         (plan.make_snap, plan.remove_snap, plan.scrubs) = (60_000, 60_000, 60_000);
         (plan.balanced, plan.hostile, plan.follow) = (0, 0, 0);
+        (plan.large, plan.small_bytes) = (0, 0);
         (plan.log_entries, plan.delay_ns, plan.turn_ns) = (200, (200_000, 5_000_000), 100_000);
         (plan.recovery_sleep_ms, plan.refused_places, plan.lease_percent, plan.deletes) = (0, 0, 80, 0);
         (plan.scan_max, plan.recovery_active, plan.recovery_unpaced) = (0, 0, false);

@@ -1,6 +1,7 @@
 //! OSDs come up, say that they live, want things noted, and go.
 
 use crate::Mon;
+use crate::planted::{Bug, planted};
 use crate::session::ConnId;
 use base::Clock;
 use denc::DencError;
@@ -143,7 +144,7 @@ impl Mon {
         self.raise_up_thru(osd, m.paxos.version as Epoch);
     }
     fn raise_up_thru(&mut self, osd: OsdId, epoch: Epoch) {
-        let epoch = epoch.min(self.osd.map.epoch);
+        let epoch = if planted(Bug::UpThruAhead) { self.osd.map.epoch + 1 } else { epoch.min(self.osd.map.epoch) };
         if self.osd.map.osd_info[osd as usize].up_thru < epoch {
             let slot = self.osd.pending().new_up_thru.entry(osd).or_default();
             *slot = epoch.max(*slot);

@@ -3,12 +3,13 @@
 use super::OsdService;
 use crate::Mon;
 use crate::kv::Batch;
+use crate::planted::{Bug, planted};
 use base::Clock;
 use bytes::Bytes;
 use denc::Denc;
 use maps::{Incremental, OsdMap, PgPool, osd_state, pool_flags};
 use messages::log_level;
-use types::{Epoch, PoolId, UTime};
+use types::{Epoch, OsdId, PgId, PoolId, UTime};
 
 /// Epochs that are trimmed in one go.
 const TRIM_MAX: Epoch = 2000;
@@ -153,6 +154,12 @@ fn tried(mut inc: Incremental, map: &OsdMap, now: UTime) -> Result<Tried, String
 
     let mut next = map.clone();
     next.apply(&inc).map_err(|e| format!("the change does not fit the map: {e}"))?;
+    let stale = stale_temps(&next);
+    if !stale.is_empty() && !planted(Bug::KeepStaleTemp) {
+        inc.new_pg_temp.extend(stale.into_iter().map(|pg| (pg, Vec::new())));
+        next = map.clone();
+        next.apply(&inc).map_err(|e| format!("the change does not fit the map: {e}"))?;
+    }
     let features = next.canonical_features();
     // The map is what receivers read, and what we read after a restart: one that came back otherwise than it was sent would have a crc that
     // is never theirs.
@@ -164,6 +171,17 @@ fn tried(mut inc: Incremental, map: &OsdMap, now: UTime) -> Result<Tried, String
     let (encoded, _) = inc.encode_with(features);
     Incremental::from_bytes(&encoded).map_err(|e| format!("the change can't be read back: {e}"))?;
     Ok(Tried { inc, next, full, encoded })
+}
+
+/// Groups whose temporary mapping is what they have without one, has nobody up, or that are there no more.
+fn stale_temps(map: &OsdMap) -> Vec<PgId> {
+    let mut work = maps::Placement::default();
+    let mut is_stale = |pg: PgId, temp: &[OsdId]| {
+        let is_there = map.pools.get(&pg.pool).is_some_and(|pool| pg.seed < pool.pg_num);
+        let mut same = || !map.primary_temp.contains_key(&pg) && map.pg_to_up_acting(pg, &mut work).up == temp;
+        !is_there || !temp.iter().any(|osd| map.is_up(*osd)) || same()
+    };
+    map.pg_temp.iter().filter(|(pg, temp)| is_stale(**pg, temp)).map(|(pg, _)| *pg).collect()
 }
 
 /// Adds what follows from the rest of a change.

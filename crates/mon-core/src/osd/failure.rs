@@ -127,6 +127,7 @@ impl super::OsdService {
     }
     /// Entries of the blocklist that have run out.
     pub(crate) fn expire_blocklist(&mut self, now: UTime) {
+        let now = if planted(Bug::ExpireEarly) { UTime { sec: now.sec + 3, ..now } } else { now };
         let old: Vec<_> = self.map.blocklist.iter().filter(|(_, until)| **until < now).map(|(a, _)| *a).collect();
         let old_ranges: Vec<_> = self.map.range_blocklist.iter().filter(|(_, until)| **until < now).map(|(a, _)| *a).collect();
         if !old.is_empty() || !old_ranges.is_empty() {

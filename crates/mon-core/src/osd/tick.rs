@@ -1,6 +1,7 @@
 //! What time does to OSDs: silent ones are marked down, those that stay down are marked out, blocklist entries run out, maps are trimmed.
 
 use crate::Mon;
+use crate::planted::{Bug, planted};
 use base::Clock;
 use maps::{map_flags, osd_state, pool_flags};
 use messages::log_level;
@@ -21,6 +22,9 @@ impl Mon {
                 self.osd.pending().new_state.insert(osd, osd_state::UP);
             }
         }
+        if planted(Bug::EpochEachTick) {
+            self.osd.pending();
+        }
         self.mark_out_the_lost(clock);
         self.check_quotas(clock);
         let oldest = self.osd.beacons.values().map(|(_, needed)| *needed).min().unwrap_or(0);
@@ -35,6 +39,7 @@ impl Mon {
             return;
         }
         let least = self.config.mon_number("mon_osd_min_in_ratio");
+        let after = if planted(Bug::OutEarly) { after / 2.0 } else { after };
         let long = |since| clock.mono.since(since).as_secs_f64() >= after;
         let lost: Vec<_> = self.osd.down_since.iter().filter(|(_, since)| long(**since)).map(|(o, _)| *o).collect();
         for osd in lost {

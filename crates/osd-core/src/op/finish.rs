@@ -6,6 +6,7 @@ use super::exec::{Exec, kb};
 use super::info::OpInfo;
 use super::plan::{Awaited, ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind, PlanStop};
 use super::read::whole;
+use crate::planted::{Bug, planted};
 use denc::{Denc, Encoder};
 use messages::{InOp, MOSDOp};
 use smallvec::{SmallVec, smallvec};
@@ -235,7 +236,7 @@ impl Exec<'_> {
         }
         let is_head = self.obj.hobj().is_head();
         let prior_version = self.obj.info.version;
-        let keeps_mtime = self.keeps_mtime;
+        let keeps_mtime = self.keeps_mtime || planted(Bug::KeepMtime) && self.clean.is_none();
         let info = self.info_mut();
         info.version = version;
         info.prior_version = prior_version;

@@ -4,6 +4,7 @@
 //! all is looked at in the vector (18.2, `do_osd_ops`).
 
 use super::exec::{Answer, Exec, Step, answer, done, fail, kb};
+use crate::planted::{Bug, planted};
 use denc::{Decoder, Denc, DencError, Encoder};
 use std::collections::{BTreeMap, BTreeSet};
 use store::OmapFrom;
@@ -184,7 +185,9 @@ impl Exec<'_> {
         self.stats.num_wr_kb += kb(4 + vals.iter().map(|(key, value)| 8 + key.len() + value.len()).sum::<usize>() as u64);
         self.txn.omap_set_keys(&self.gobj, vals);
         self.omap_changed();
-        self.info_mut().set(oi_flag::OMAP);
+        if !planted(Bug::ForgetOmapFlag) {
+            self.info_mut().set(oi_flag::OMAP);
+        }
         done()
     }
 

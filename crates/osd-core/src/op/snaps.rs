@@ -129,7 +129,7 @@ impl Exec<'_> {
         self.mods.note(|| Mod::CloneOf(from));
         // The newest clone goes on sharing with the head what all clones from the source on share.
         let size = self.info.size;
-        if self.tracks_ranges && size > 0 {
+        if self.tracks_ranges && size > 0 && !planted(Bug::RollbackKeepsOverlap) {
             let mut overlaps = self.snapset.clone_overlap.range(snap..).map(|(_, overlap)| overlap);
             let mut shared = overlaps.next().cloned().unwrap_or_default();
             for overlap in overlaps {

@@ -3,6 +3,7 @@
 use super::exec::{Answer, Exec, Step, Stop, answer, done, fail, kb};
 use super::mods::Mod;
 use super::plan::WatchEffect;
+use crate::planted::{Bug, planted};
 use base::crc32c;
 use types::errno::{EEXIST, EFBIG, EINVAL, ENOENT};
 use types::object_info::oi_flag;
@@ -214,10 +215,14 @@ impl Exec<'_> {
         if length > 0 && self.visible() {
             self.txn.zero(&self.gobj, offset, length);
             self.mods.note(|| Mod::Zero(offset, length));
-            self.unshare(offset, length);
+            if !planted(Bug::ZeroKeepsOverlap) {
+                self.unshare(offset, length);
+            }
             self.dirty_data(offset, length);
             self.stats.num_wr += 1;
-            self.info_mut().clear_data_digest();
+            if !planted(Bug::ZeroKeepsDigest) {
+                self.info_mut().clear_data_digest();
+            }
         }
         done()
     }

@@ -95,7 +95,7 @@ impl Pg {
         }
         // It may have waited for the lease alone.
         self.check_recovered(cx);
-        if self.lease.is_due(cx.clock.mono) {
+        if self.lease.is_due(cx.clock.mono) || planted(Bug::RenewAlways) {
             self.renew_lease(cx);
         }
         cx.sh.report_soon |= self.lease.bits() != before;

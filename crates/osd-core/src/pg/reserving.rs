@@ -20,6 +20,9 @@ use types::{Epoch, PgShard, pg_state};
 
 /// True if a member that writes go to is full, or we are.
 fn has_full_member(peering: &Peering, cx: &mut Cx<'_>) -> bool {
+    if planted(Bug::ReserveIntoFull) {
+        return false;
+    }
     let map = &cx.sh.map;
     peering.members().iter().any(|member| map.state(member.osd) & osd_state::FULL != 0) || cx.sh.is_full(0)
 }
@@ -84,7 +87,7 @@ impl Pg {
             return;
         }
         if !self.peering.is_primary() {
-            if cx.sh.is_full(0) {
+            if cx.sh.is_full(0) && !planted(Bug::ReserveIntoFull) {
                 self.lend(Lender::full, cx);
             }
             return;
@@ -162,7 +165,7 @@ impl Pg {
             Word::Request { kind, priority, bytes } if self.peering.is_of_primary(from, sent) => {
                 let is_refused = match kind {
                     Kind::Backfill => is_rejected_by_chance(cx.sh) || is_too_full(cx.sh, bytes),
-                    Kind::Recovery => cx.sh.is_full(0),
+                    Kind::Recovery => cx.sh.is_full(0) && !planted(Bug::ReserveIntoFull),
                 };
                 return self.lend(|lender, out| lender.asked(kind, priority, is_refused, out), cx);
             }

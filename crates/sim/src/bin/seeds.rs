@@ -1,5 +1,5 @@
 //! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink] [--only BUG]`, with a planted bug if one is named, or the planted bugs: `seeds --bugs [--only WORD,WORD]`.
-//! `--theme WORD` leaves the seeds with other themes out; `hostile` and `balanced` are words for it, too. With `--wires` all links of all seeds are real connections.
+//! `--theme WORD` leaves the seeds with other themes out; `hostile`, `balanced`, `vanish` and `crowd` are words for it, too. With `--wires` all links of all seeds are real connections.
 //! `seeds --figure memory|block --count N` runs the plan by which speed is measured. `seeds --traces --from N --count N` prints what each seed's history
 //! hashes to, with every byte of every message and every effect: a change that is to behave as before leaves all of these lines as they are.
 //! `cargo xtask sim` calls it.
@@ -53,6 +53,7 @@ fn main() -> ExitCode {
     let (mut failed, mut hours, mut calls, mut faults) = (Vec::new(), 0.0, 0, 0);
     let (mut forged, mut served) = (0, 0);
     let (mut replaced, mut added, mut behind, mut trimmed) = (0, 0, 0, 0);
+    let (mut vanished, mut swaps) = (0, 0);
     let (mut without_one, mut unfound, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
     for seed in (from..from + count).filter(|seed| is_about(&plan_of(*seed), word("--theme"))) {
         let report = run_caught(&plan_of(seed), None, false);
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         faults += report.faults;
         (forged, served) = (forged + report.forged, served + report.served);
         (replaced, added) = (replaced + report.replaced, added + report.added);
+        (vanished, swaps) = (vanished + report.vanished, swaps + report.swaps);
         (behind, trimmed) = (behind + report.behind, trimmed + u32::from(report.trimmed > 0));
         match report.rest {
             Some(Rest::WithoutOne) => without_one.push(format!("{seed:#x}")),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
     );
     println!("{forged} messages of clients that want harm; {served} reads were answered by members that were asked straight");
     println!("{replaced} devices were replaced by empty ones, {added} OSDs were added");
+    println!("{vanished} stores vanished or failed, {swaps} times two were swapped");
     println!("maps were trimmed in {trimmed} of them; {behind} times an OSD came back whose newest map was trimmed");
     for (seeds, what) in [
         (without_one, "an OSD does not start any more, its log or its metadata have rotted"),
@@ -100,11 +103,13 @@ fn plan_of(seed: u64) -> Plan {
     if plan.wire == Wire::Messages && std::env::args().any(|arg| arg == "--wires") { plan.with_wires() } else { plan }
 }
 
-/// True if a plan has this theme, or clients that want harm (`hostile`), or reads that members serve (`balanced`); every plan is about anything.
+/// True if a plan has this theme, or clients that want harm (`hostile`), or reads that members serve (`balanced`), or stores that vanish (`vanish`) or fill (`crowd`); every plan is about anything.
 fn is_about(plan: &Plan, theme: &str) -> bool {
     theme.is_empty()
         || theme == "hostile" && plan.hostile > 0
         || theme == "balanced" && plan.balanced > 0
+        || theme == "crowd" && plan.small_bytes > 0
+        || theme == "vanish" && plan.vanish_store + plan.swap_stores > 0
         || format!("{:?}", plan.theme).eq_ignore_ascii_case(theme)
 }
 
@@ -223,6 +228,8 @@ fn caught(seed: u64, run: impl FnOnce() -> Report + std::panic::UnwindSafe) -> R
             wild: 0,
             replaced: 0,
             added: 0,
+            vanished: 0,
+            swaps: 0,
             behind: 0,
             trimmed: 0,
             reached: 0,

@@ -91,6 +91,10 @@ impl Cluster {
             self.broken.get_or_insert(why);
         }
     }
+    /// True if no OSD has set a request aside: a session may be open though its request was answered at once.
+    pub(crate) fn is_nothing_aside(&self) -> bool {
+        self.osds.iter().flatten().all(|osd| osd.budget().stats().aside == 0)
+    }
     /// Nothing is under way, so nothing is held of any OSD's budget.
     ///
     /// # Errors

@@ -428,7 +428,7 @@ fn digest_differences(auth: &Auth<'_>, object: &ScrubObject, shard: &mut FoundSh
         said.push(format!("data_digest {ours:#x} != data_digest {theirs:#x} from shard {}", auth.shard));
         result.errors |= object_error::DATA_DIGEST;
     }
-    let compares_omap = !planted(Bug::SkipOmap);
+    let compares_omap = !planted(Bug::SkipOmap) && !crate::planted::planted(crate::planted::Bug::ScrubSkipsOmap);
     if let (Some(theirs), Some(ours), true) = (auth.object.omap_digest, object.omap_digest, compares_omap)
         && theirs != ours
     {
@@ -454,6 +454,9 @@ fn same_attr(a: &ScrubObject, b: &ScrubObject, name: &str) -> bool {
 fn attr_differences(auth: &ScrubObject, object: &ScrubObject, result: &mut InconsistentObj, said: &mut Vec<String>) {
     fn of_client<'a>((name, _): &(&'a types::ByteStr, &'a Bytes)) -> bool {
         name.as_slice().first() == Some(&b'_') && name.as_slice() != OI_ATTR.as_bytes()
+    }
+    if crate::planted::planted(crate::planted::Bug::ScrubSkipsAttrs) {
+        return;
     }
     for (name, value) in auth.attrs.iter().filter(of_client) {
         match object.attrs.get(name) {
