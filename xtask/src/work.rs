@@ -50,8 +50,15 @@ pub fn run<R>(share: Option<Share>, feed: impl FnOnce(&Queue<Work>, &Mutex<Done>
         Lanes::of(lanes::cores()),
         |queue| feed(queue, &done),
         |work| match work {
-            Work::Program(program) => done.lock().expect("no holder panics").program(&units::one(&program, share)),
-            Work::Case(case) => done.lock().expect("no holder panics").case(&order::one(&case)),
+            // It runs before anything is held: others end meanwhile.
+            Work::Program(program) => {
+                let ran = units::one(&program, share);
+                done.lock().expect("no holder panics").program(&ran);
+            }
+            Work::Case(case) => {
+                let ran = order::one(&case);
+                done.lock().expect("no holder panics").case(&ran);
+            }
             Work::Look(look) => look_at(look, &done),
         },
     );
@@ -112,12 +119,19 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Barrier;
 
     #[test]
-    fn what_fails_of_any_kind_is_counted() {
-        let good = Look { name: "good", run: || Ok(()) };
+    fn jobs_run_beside_each_other_and_what_fails_of_any_kind_is_counted() {
+        // Two of the three wait for each other: jobs run beside each other.
+        static BOTH: Barrier = Barrier::new(2);
+        let together = || {
+            BOTH.wait();
+            Ok(())
+        };
+        let good = Look { name: "good", run: together };
         let bad = Look { name: "bad", run: || anyhow::bail!("on purpose, in a test of the runner") };
-        let case = Case { name: "case", needs: &[], run: || Ok(()) };
+        let case = Case { name: "case", needs: &[], run: together };
         let (done, fed) = run(None, |queue, _| {
             queue.add([look(good), look(bad)]);
             queue.add([Job { lane: Lane::Waiting, usual_s: 0.0, it: Work::Case(case) }]);
