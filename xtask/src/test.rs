@@ -77,7 +77,8 @@ fn feed(chosen: Chosen, queue: &Queue<Work>, done: &Mutex<Done>) -> Result<Durat
     let releases = chosen.releases();
     let has_cases = !chosen.cases.is_empty();
     let missing = std::thread::scope(|scope| -> Result<_> {
-        let stock = scope.spawn(|| releases.into_iter().filter_map(|release| Some((release, release.install().err()?))).collect::<Vec<_>>());
+        let stock =
+            scope.spawn(|| releases.into_iter().filter_map(|release| Some((release, release.install().err()?))).collect::<Vec<_>>());
         // An optimised build ends in one thread that links; the tests' build fills the other core. Profiles have build folders of their own.
         let server = scope.spawn(|| if has_cases { cluster::build() } else { Ok(()) });
         if let Some(packages) = &chosen.packages {

@@ -534,7 +534,7 @@ impl Cluster {
         (msg.kind == MOSDOp::KIND).then(|| (from, msg.clone(), self.osds[id].as_ref().map_or(0, OsdProcess::held)))
     }
     fn to_osd(&mut self, id: usize, what: What) {
-        let (mut accepted, mut opened, mut asked, mut pushed_before) = (None, None, None, None);
+        let (mut accepted, mut opened, mut asked) = (None, None, None);
         match &what {
             What::Open { link, .. } => {
                 let l = self.net.link(*link).expect("it is there").clone();
@@ -561,9 +561,8 @@ impl Cluster {
             let life = self.osds[id].as_ref().expect("it lives").life;
             return self.net.send(life, *link, answer);
         }
-        if matches!(&what, What::Deliver { msg, .. } if msg.kind == MOSDPGPush::KIND) {
-            pushed_before = self.before_push(id);
-        }
+        let is_push = matches!(&what, What::Deliver { msg, .. } if msg.kind == MOSDPGPush::KIND);
+        let pushed_before = if is_push { self.before_push(id) } else { None };
         let osd = self.osds[id].as_mut().expect("it lives");
         let (drive, net) = (&mut self.drives[id], &mut self.net);
         let (mut wrote_for, mut filled) = (None, None);
@@ -604,9 +603,7 @@ impl Cluster {
         }
         self.look_at_event(asked);
         self.look_at_group(id);
-        if let Some(before) = pushed_before {
-            self.after_push(id, before);
-        }
+        pushed_before.into_iter().for_each(|before| self.after_push(id, before));
         if let Some(pgid) = filled {
             self.look_at_filled(pgid);
         }
