@@ -331,10 +331,8 @@ impl Alloc {
             self.shelf = chunk;
             return Some(chunk as u64 * CHUNK_BLOCKS);
         }
-        if let Some(chunk) = self.find_gap(blocks) {
-            self.shelf = chunk;
-            let at = (0..=CHUNK_BLOCKS - blocks).find(|at| self.used[chunk] & mask(*at, blocks) == 0).expect("the gap is large enough");
-            return Some(chunk as u64 * CHUNK_BLOCKS + at);
+        if let Some(place) = self.place_in_gap(blocks) {
+            return Some(place);
         }
         let chunk = self.find_empty_for(blocks)?;
         self.shelf = chunk;
@@ -350,10 +348,14 @@ impl Alloc {
     /// The longest run of fewer blocks that there is, of those in chunks that are in use.
     pub fn find_less(&mut self, blocks: u64) -> Option<(u64, u64)> {
         let blocks = (1..blocks).rev().find(|blocks| self.gaps.chunks_for(*blocks) > 0)?;
+        Some((self.place_in_gap(blocks)?, blocks))
+    }
+    /// A place in the next gap for so many blocks, whose chunk is the shelf then.
+    fn place_in_gap(&mut self, blocks: u64) -> Option<u64> {
         let chunk = self.find_gap(blocks)?;
         self.shelf = chunk;
         let at = (0..=CHUNK_BLOCKS - blocks).find(|at| self.used[chunk] & mask(*at, blocks) == 0).expect("the gap is large enough");
-        Some((chunk as u64 * CHUNK_BLOCKS + at, blocks))
+        Some(chunk as u64 * CHUNK_BLOCKS + at)
     }
     /// True if a write to the place may be one into a hole.
     pub fn may_be_hole(&self, place: u64) -> bool {

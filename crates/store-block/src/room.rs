@@ -96,7 +96,7 @@ impl Room {
 /// Empty chunks that transactions which wait may take: what they were promised, but for what gaps have room for.
 fn promised_chunks(core: &Core) -> u64 {
     let chunks = core.queue.promised_chunks();
-    if !core.sb.is_final {
+    if !core.sb.is_final || chunks == 0 {
         return chunks;
     }
     let blocks = chunks * core.queue.largest();
@@ -164,14 +164,15 @@ impl Core {
         let (room, pieces) = (self.room(), growth.pieces + growth.spilled + self.queue.promised_chunks());
         let chunks = room.chunks();
         self.alloc.keep(room.wanted().div_ceil(CHUNK_BLOCKS));
-        let largest = self.queue.largest().max(growth.largest);
+        // Those that wait are looked at only where room gets scarce.
+        let largest = || self.queue.largest().max(growth.largest);
         // Where no run is long enough, several are taken, of gaps first where few chunks are empty.
-        let in_pieces = (pieces * largest).saturating_sub(self.alloc.gap_blocks()).div_ceil(CHUNK_BLOCKS);
+        let in_pieces = || (pieces * largest()).saturating_sub(self.alloc.gap_blocks()).div_ceil(CHUNK_BLOCKS);
         let has_places = growth.pieces + growth.spilled == 0
             || pieces <= chunks
             // Otherwise each piece takes one gap at most, of those that are large enough for the largest.
-            || if self.sb.is_final { in_pieces <= chunks } else { pieces <= chunks + self.alloc.gaps(largest) };
-        let taken = if self.sb.is_final && self.alloc.is_scarce() { pieces.min(in_pieces) } else { pieces };
+            || if self.sb.is_final { in_pieces() <= chunks } else { pieces <= chunks + self.alloc.gaps(largest()) };
+        let taken = if self.sb.is_final && self.alloc.is_scarce() { pieces.min(in_pieces()) } else { pieces };
         // Many rows at once may split more than what is kept for all.
         let splits = (2 * self.splits(growth.rows)).saturating_sub(self.kept() / 4);
         has_places && 2 * padded(growth.bytes) + splits <= room.rows(taken.min(chunks))
