@@ -1,9 +1,12 @@
 //! The crate graph points down, as the layers of ARCHITECTURE.md ("Crates, bottom first") have it; that map names every crate; every module says what
 //! it holds. A new arrow that does not fit is a change of the design, not a typo.
 
+mod tree;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use tree::{root, sources};
 
 /// The only crates that may name a runtime, a socket or a clock.
 const SHELLS: &[&str] = &["say", "net", "osd", "mon", "client", "lab", "cli"];
@@ -11,10 +14,6 @@ const SHELLS: &[&str] = &["say", "net", "osd", "mon", "client", "lab", "cli"];
 const DISKS: &[&str] = &["disk"];
 /// What a core must not have among its dependencies.
 const EDGES: &[&str] = &["tokio", "socket2", "libc", "redb", "io-uring", "getrandom", "rand", "say"];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
-}
 
 /// Each crate's folder and the names that its `[dependencies]` hold.
 fn crates() -> Vec<(String, Vec<String>)> {
@@ -86,17 +85,6 @@ fn the_map_names_every_crate_and_what_each_lacks() {
             ["xtask", "suites"].contains(&name) || names.iter().any(|n| n == name),
             "ARCHITECTURE.md describes {name}, which is not there"
         );
-    }
-}
-
-fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            out.push(path);
-        }
     }
 }
 

@@ -1,12 +1,10 @@
 //! The list of heeded options and the code that reads options agree: what is read has a row, and what has a row is read.
 
+mod tree;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
-}
+use tree::{root, sources};
 
 /// Crates in which options are read.
 const READERS: [&str; 8] = ["mon-core", "osd-core", "osd", "mon", "net", "client", "objecter", "cli"];
@@ -17,17 +15,6 @@ const LISTS: [&str; 5] =
 const WORDS: [&str; 9] = ["host", "key", "fsid", "keyring", "monmap", "cluster_addr", "public_addr", "container_image", "crush_location"];
 /// Known by name only: kept in a file, or settled with the store.
 const NOT_READ: [&str; 4] = ["mon_host_override", "mon_initial_members", "log_file", "rbd_cache"];
-
-fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            out.push(path);
-        }
-    }
-}
 
 /// Texts between quotes, with blanks and dashes as underscores.
 fn literals(text: &str) -> impl Iterator<Item = String> {

@@ -1,9 +1,12 @@
 //! How the code reads: functions are short, files of the OSD's core don't go round in circles, no type is a hub, and a path stands where it is imported. What
 //! is longer is a list, and stands here with what it lists; what is larger stands here with its bound, which may only fall.
 
+mod tree;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use tree::{root, sources};
 
 /// Lines of a function that is no list.
 const LINES_MAX: usize = 80;
@@ -56,21 +59,6 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("types/src/transaction_wire.rs", "put_op", "operations of a transaction"),
     ("types/tests/recorded.rs", "fuzz_recorded_and_blank_values", "types with an encoding"),
 ];
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
-}
-
-fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            out.push(path);
-        }
-    }
-}
 
 /// Functions and their lines, as rustfmt indents them: from `fn` to the brace that stands below it.
 fn functions(text: &str) -> Vec<(String, usize)> {

@@ -1,16 +1,14 @@
 //! What Cargo.lock may hold: crates of one registry with their checksums, each in one version but for those that `deny.toml` lists, and only with
 //! licences that it allows. Asks cargo and no network.
 
+mod tree;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
+use tree::root;
 
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()
-}
 
 /// The quoted words of a list in `deny.toml` that begins behind `from`; of tables in it, those behind `name`.
 fn listed(from: &str) -> Vec<String> {
