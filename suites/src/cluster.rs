@@ -6,8 +6,9 @@ use crate::netns::Net;
 use crate::run::{Output, must, root, run, until, words};
 use crate::story;
 use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -19,6 +20,8 @@ pub struct Cluster {
     log: Arc<Mutex<String>>,
     /// The network namespace that it and its clients run in, if not this machine's own.
     namespace: Option<String>,
+    /// Where it finds programs, if not where we do.
+    path: Option<OsString>,
     /// From exec to the line that says it serves.
     pub ready_after: Duration,
 }
@@ -98,7 +101,7 @@ impl Cluster {
 
     /// The same, it and its clients in that network namespace.
     pub fn start_inside(name: &str, namespace: &str, args: &[&str]) -> Result<Self> {
-        Self::start_all(folders::fresh(name)?, "0", args, Some(namespace))
+        Self::start_all(folders::fresh(name)?, "0", args, Some(namespace), None)
     }
 
     /// Starts it on a folder that may hold a cluster already.
@@ -108,14 +111,24 @@ impl Cluster {
 
     /// The same, with its monitor at this port.
     pub fn start_at(dir: PathBuf, port: &str, args: &[&str]) -> Result<Self> {
-        Self::start_all(dir, port, args, None)
+        Self::start_all(dir, port, args, None, None)
     }
 
-    fn start_all(dir: PathBuf, port: &str, args: &[&str], namespace: Option<&str>) -> Result<Self> {
+    /// Starts it where programs are found in this folder first.
+    pub fn start_beside(programs: &Path, dir: PathBuf, args: &[&str]) -> Result<Self> {
+        let usual = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths([programs.to_path_buf()].into_iter().chain(std::env::split_paths(&usual)))?;
+        Self::start_all(dir, "0", args, None, Some(path))
+    }
+
+    fn start_all(dir: PathBuf, port: &str, args: &[&str], namespace: Option<&str>, path: Option<OsString>) -> Result<Self> {
         let started = Instant::now();
         let mut up = Command::new(binary());
         // Cases remove pools.
         up.arg("up").arg("--dir").arg(&dir).args(["--port", port, "--dev"]).args(args);
+        if let Some(path) = &path {
+            up.env("PATH", path);
+        }
         let mut child = placed(namespace, up)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -136,7 +149,7 @@ impl Cluster {
             });
         }
         let namespace = namespace.map(String::from);
-        let mut cluster = Self { conf: dir.join("ceph.conf"), dir, child, log, namespace, ready_after: Duration::ZERO };
+        let mut cluster = Self { conf: dir.join("ceph.conf"), dir, child, log, namespace, path, ready_after: Duration::ZERO };
         let ready = until(READY, || cluster.log().contains("ready in") || cluster.ended());
         if !ready || cluster.ended() {
             bail!("humboldt up did not get ready; it said:\n{}", cluster.log());
@@ -175,14 +188,14 @@ impl Cluster {
     }
     /// Kills it with -9 and starts it again on its folder, with its monitor where it was.
     pub fn kill_and_restart(&mut self, args: &[&str]) -> Result<()> {
-        let (dir, port, namespace) = (self.dir.clone(), self.port()?, self.namespace.clone());
+        let (dir, port, namespace, path) = (self.dir.clone(), self.port()?, self.namespace.clone(), self.path.clone());
         let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid())).unwrap_or_default();
         self.child.kill()?;
         self.child.wait()?;
         // Daemons that are processes of their own hear of it, and hold their folders until then.
         let is_gone = |pid: &str| std::fs::read(format!("/proc/{pid}/cmdline")).map_or(true, |line| line.is_empty());
         until(READY, || children.split_whitespace().all(is_gone));
-        *self = Self::start_all(dir, &port, args, namespace.as_deref())?;
+        *self = Self::start_all(dir, &port, args, namespace.as_deref(), path)?;
         Ok(())
     }
     /// The same, and it must succeed; gives its standard output.

@@ -1,5 +1,6 @@
 //! The command line, as types.
 
+use crate::services::args::ServiceArgs;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -147,6 +148,8 @@ pub struct Up {
     pub memory: Option<u64>,
     #[command(flatten)]
     pub web: Web,
+    #[command(flatten)]
+    pub services: ServiceArgs,
     /// Run each daemon as a process of its own.
     #[arg(long)]
     pub processes: bool,

@@ -3,6 +3,7 @@
 //! The keeper names itself in the environment; the kernel then kills the daemon when the keeper is gone. What was acknowledged is on disk, as after
 //! any kill -9.
 
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 const KEEPER: &str = "HUMBOLDT_KEEPER";
@@ -20,6 +21,27 @@ pub fn close_memory() {
 /// The daemon of this command is to end with this process.
 pub fn keep(cmd: &mut Command) {
     cmd.env(KEEPER, std::process::id().to_string());
+}
+
+/// The program of this command, which knows nothing of us, is killed when the thread that starts it ends.
+#[allow(unsafe_code)]
+pub fn end_with_us(cmd: &mut Command) -> &mut Command {
+    let end = || {
+        // SAFETY: sets a number of the new process, and touches no memory.
+        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: what runs between fork and exec is one system call.
+    unsafe { cmd.pre_exec(end) }
+}
+
+/// Asks a child, not yet waited for, to end in order.
+#[allow(unsafe_code)]
+pub fn terminate(pid: u32) {
+    // SAFETY: sends a signal, and touches no memory.
+    unsafe { libc::kill(pid as libc::pid_t, libc::SIGTERM) };
 }
 
 /// Asks the kernel to end this process with its keeper, if it has one.

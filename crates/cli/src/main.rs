@@ -25,6 +25,7 @@ mod progress;
 mod rados;
 mod regroup;
 mod replace;
+mod services;
 mod signals;
 mod store_bench;
 mod store_tool;

@@ -68,7 +68,7 @@ pub fn of(map: &maps::OsdMap) -> Members {
 }
 
 /// Runs `work` with a connection, on a thread of its own: the caller's may be inside a runtime.
-fn ask<T: Send + 'static>(conf: &Path, work: impl AsyncFnOnce(&Cluster) -> Result<T> + Send + 'static) -> Result<T> {
+pub fn ask<T: Send + 'static>(conf: &Path, work: impl AsyncFnOnce(&Cluster) -> Result<T> + Send + 'static) -> Result<T> {
     let conf = conf.to_path_buf();
     let asked = std::thread::Builder::new().name("members".into()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -80,6 +80,13 @@ fn ask<T: Send + 'static>(conf: &Path, work: impl AsyncFnOnce(&Cluster) -> Resul
         })
     })?;
     asked.join().map_err(|_| anyhow::anyhow!("the thread that asks the monitor panicked"))?
+}
+
+/// Writes a client's or daemon's key to a file that no other user reads; the key is made if there is none.
+pub fn write_keyring(conf: &Path, entity: &str, caps: &[&str], path: &Path) -> Result<()> {
+    let words = json!({ "prefix": "auth get-or-create", "entity": entity, "caps": caps });
+    let keyring = ask(conf, async |cluster| command(cluster, words, Bytes::new()).await)?;
+    disk::update_file(path, &keyring, 0o600).with_context(|| path.display().to_string())
 }
 
 /// What the map knows now.

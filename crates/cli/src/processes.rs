@@ -6,7 +6,7 @@ use crate::folder::Folder;
 use crate::keeper::{Daemon, Ended, Form};
 use crate::osd_daemon::STORE_FAILED;
 use crate::stores::OsdStore;
-use crate::{kept, signals, stores, up};
+use crate::{kept, services, signals, stores, up};
 use anyhow::{Context, Result, anyhow, bail};
 use osd::{HANGS, Stands, StoreConfig};
 use std::io::{BufRead, BufReader, Write};
@@ -195,7 +195,7 @@ fn start_monitor(cmd: Command) -> Result<(Process, String)> {
     }
 }
 
-pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
+pub fn up(args: &Up, folder: &Folder, asked: services::Asked<'_>, started: Instant) -> Result<()> {
     let dir = &folder.dir;
     let is_new = !dir.join("mon.redb").exists();
     let program = std::env::current_exe().context("this program's own path")?;
@@ -213,10 +213,13 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
     up::announce(started.elapsed(), dir, addr, args, (osds.running(), osds.count()), kept);
     // Our own line comes first.
     mon.holds_back = None;
-    let asked = signals::wait(|| {
+    let mut services = asked.start(dir, is_new, started.elapsed())?;
+    let is_asked = signals::wait(|| {
         osds.keep(started.elapsed());
-        mon.status().is_some()
+        services.keep(started.elapsed()) || mon.status().is_some()
     })?;
+    let is_mon_over = mon.status().is_some();
+    let served = services.end();
     // OSDs first, while there is a monitor to tell.
     let errors = osds.end();
     mon.ask_to_end();
@@ -224,9 +227,10 @@ pub fn up(args: &Up, folder: &Folder, started: Instant) -> Result<()> {
     while mon.status().is_none() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(20));
     }
-    match asked {
-        false => bail!("the monitor ended; everything else was stopped"),
-        true if errors.is_empty() => Ok(()),
-        true => bail!(errors.join("; ")),
+    served?;
+    match is_asked {
+        false if is_mon_over => bail!("the monitor ended; everything else was stopped"),
+        _ if errors.is_empty() => Ok(()),
+        _ => bail!(errors.join("; ")),
     }
 }

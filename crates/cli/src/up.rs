@@ -7,22 +7,31 @@ use crate::folder::Folder;
 use crate::keeper::{Daemon, Ended, Form, Keeper};
 use crate::members::Members;
 use crate::stores::{OsdStore, Stores};
-use crate::{members, osd_daemon, processes, regroup, signals, stores};
+use crate::{members, osd_daemon, processes, regroup, services, signals, stores};
 use anyhow::{Context, Result, anyhow};
 use cephx::Keyring;
 use net::modes::NAMES;
 use objecter::conf::Conf;
 use osd::{Admin, OsdHandle, Stands};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use types::{EntityKind, EntityText, OsdId, Uuid};
 
 pub fn up(args: &Up) -> Result<()> {
     let started = Instant::now();
+    let asked = services::Asked::check(args)?;
+    // Nothing is made before all is right; a folder that is held says so first.
+    let is_there = args.dir.exists();
+    if !is_there {
+        asked.check_ports()?;
+    }
     let folder = Folder::hold(&args.dir)?;
+    if is_there {
+        asked.check_ports()?;
+    }
     if args.processes {
-        return processes::up(args, &folder, started);
+        return processes::up(args, &folder, asked, started);
     }
     let with = MonStart {
         listen: SocketAddr::new(args.listen, args.port),
@@ -46,14 +55,17 @@ pub fn up(args: &Up) -> Result<()> {
     if let Some(addr) = mon.http_addr {
         say::println!("{}", web_line(addr, &args.web));
     }
-    let asked = signals::wait(|| {
+    let mut services = asked.start(&folder.dir, is_new, started.elapsed())?;
+    let is_asked = signals::wait(|| {
         osds.keep(started.elapsed());
-        mon.is_finished()
+        services.keep(started.elapsed()) || mon.is_finished()
     })?;
+    let is_mon_over = mon.is_finished();
+    let served = services.end();
     let errors = osds.end();
-    let mut result = if errors.is_empty() { Ok(()) } else { Err(anyhow!(errors.join("; "))) };
+    let mut result = served.and_then(|()| if errors.is_empty() { Ok(()) } else { Err(anyhow!(errors.join("; "))) });
     result = result.and(mon.stop());
-    if asked { result } else { result.and(Err(anyhow!("the monitor ended; everything else was stopped"))) }
+    if is_asked || !is_mon_over { result } else { result.and(Err(anyhow!("the monitor ended; everything else was stopped"))) }
 }
 /// Starts the cluster's OSDs, and waits until they serve. Those that can't keep nobody from serving, unless the cluster never had one, or there is
 /// none that can and no disk that lacks. And whether all are on disk.
@@ -174,9 +186,6 @@ fn fresh_key(kind: cephx::KeyType) -> cephx::CryptoKey {
 
 /// The one line that says that it serves, and how to use it.
 pub fn announce(took: Duration, dir: &Path, mon: SocketAddr, args: &Up, (running, count): (usize, usize), kept: bool) {
-    // Below this folder by its name in it; a service starts in `/`, where its reader is not.
-    let here = std::env::current_dir().ok().filter(|cwd| cwd.parent().is_some());
-    let shown = here.and_then(|cwd| dir.strip_prefix(cwd).ok().map(Path::to_path_buf)).unwrap_or_else(|| dir.to_path_buf());
     let osds = if running == count { count.to_string() } else { format!("{running} of {count}") };
     say::println!(
         "ready in {:.2} s: monitor at {mon}, {osds} OSD{} {}, auth {}; try: ceph -c {}/ceph.conf -s",
@@ -184,6 +193,12 @@ pub fn announce(took: Duration, dir: &Path, mon: SocketAddr, args: &Up, (running
         if count == 1 { "" } else { "s" },
         if kept { "on disk" } else { "in memory" },
         args.auth.mode().name(),
-        shown.display()
+        shown(dir).display()
     );
+}
+
+/// A path as its reader may type it: below the working folder by its name there. A service starts in `/`, where its reader is not.
+pub fn shown(path: &Path) -> PathBuf {
+    let here = std::env::current_dir().ok().filter(|cwd| cwd.parent().is_some());
+    here.and_then(|cwd| path.strip_prefix(cwd).ok().map(Path::to_path_buf)).unwrap_or_else(|| path.to_path_buf())
 }

@@ -34,6 +34,7 @@ mod rbd_more;
 mod rot;
 mod scrub;
 mod security;
+mod services;
 mod stale_read;
 mod stock;
 mod stock_duties;
@@ -98,6 +99,7 @@ pub fn cases() -> Vec<Case> {
         turns::CASES,
         kernel_client::CASES,
         security::CASES,
+        services::CASES,
         caps::CASES,
         commands::CASES,
         own_programs::CASES,

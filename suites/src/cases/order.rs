@@ -44,6 +44,7 @@ const WAITING: &[(&str, u32)] = &[
     ("an_application_by_turns", 60),                  // recovery is waited for
     ("disk_that_hangs", 30),                          // watchdogs and recovery are waited for
     ("disk_that_hangs_below_a_thread", 30),
+    ("s3_and_files_by_one_word", 40), // gateways start, die and start again
     ("disk_of_io_errors", 20),
     ("disk_turned_read_only", 20),
 ];

@@ -33,11 +33,15 @@ pub fn told(gateway: &Gateway, step: &str) -> Result<String> {
     Ok(said)
 }
 fn ask(gateway: &Gateway, steps: &[&str]) -> Result<String> {
+    steps_of(gateway.port, steps).with_context(|| gateway.last_words())
+}
+/// Runs steps of `s3.py` at a port of this machine; all that they print.
+pub fn steps_of(port: u16, steps: &[&str]) -> Result<String> {
     let mut cmd = Command::new("python3");
-    cmd.arg(root().join("suites/src/cases/s3.py")).arg(format!("127.0.0.1:{}", gateway.port)).args([ACCESS, SECRET]).args(steps);
+    cmd.arg(root().join("suites/src/cases/s3.py")).arg(format!("127.0.0.1:{port}")).args([ACCESS, SECRET]).args(steps);
     let out = run(&mut cmd, SCRIPT)?;
     let said = out.stdout.trim_end().strip_suffix("ok").filter(|said| out.ok() && (said.is_empty() || said.ends_with('\n')));
-    Ok(said.with_context(|| format!("s3.py: {}{}{}", out.stdout, out.stderr, gateway.last_words()))?.to_string())
+    Ok(said.with_context(|| format!("s3.py: {}{}", out.stdout, out.stderr))?.to_string())
 }
 
 /// What its administrator asks of the index: sums that are right, more shards, what waits to be removed, what has no owner.
