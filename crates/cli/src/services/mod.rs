@@ -11,6 +11,7 @@
 pub mod args;
 mod credentials;
 mod fs;
+mod hello;
 mod programs;
 mod s3;
 mod sign;

@@ -3,7 +3,7 @@
 
 use super::args::ServiceArgs;
 use super::credentials::{self, Credentials};
-use super::{GLANCE, Service, programs, server_command, sign};
+use super::{GLANCE, Service, hello, programs, server_command, sign};
 use crate::members;
 use crate::up::shown;
 use anyhow::{Context, Result, bail, ensure};
@@ -177,6 +177,11 @@ impl Service for S3 {
                 return Ok(None);
             }
             std::thread::sleep(GLANCE);
+        }
+        if self.tls.is_some() {
+            let here =
+                if self.addr.ip().is_unspecified() { SocketAddr::new(Ipv4Addr::LOCALHOST.into(), self.addr.port()) } else { self.addr };
+            hello::check(here)?;
         }
         self.make_user()?;
         for name in &self.buckets {
