@@ -22,6 +22,8 @@ pub struct Cluster {
     namespace: Option<String>,
     /// Where it finds programs, if not where we do.
     path: Option<OsString>,
+    /// The program itself.
+    program: PathBuf,
     /// From exec to the line that says it serves.
     pub ready_after: Duration,
 }
@@ -101,7 +103,7 @@ impl Cluster {
 
     /// The same, it and its clients in that network namespace.
     pub fn start_inside(name: &str, namespace: &str, args: &[&str]) -> Result<Self> {
-        Self::start_all(folders::fresh(name)?, "0", args, Some(namespace), None)
+        Self::start_all(binary(), folders::fresh(name)?, "0", args, Some(namespace), None)
     }
 
     /// Starts it on a folder that may hold a cluster already.
@@ -111,19 +113,31 @@ impl Cluster {
 
     /// The same, with its monitor at this port.
     pub fn start_at(dir: PathBuf, port: &str, args: &[&str]) -> Result<Self> {
-        Self::start_all(dir, port, args, None, None)
+        Self::start_all(binary(), dir, port, args, None, None)
     }
 
     /// Starts it where programs are found in this folder first.
     pub fn start_beside(programs: &Path, dir: PathBuf, args: &[&str]) -> Result<Self> {
         let usual = std::env::var_os("PATH").unwrap_or_default();
         let path = std::env::join_paths([programs.to_path_buf()].into_iter().chain(std::env::split_paths(&usual)))?;
-        Self::start_all(dir, "0", args, None, Some(path))
+        Self::start_all(binary(), dir, "0", args, None, Some(path))
     }
 
-    fn start_all(dir: PathBuf, port: &str, args: &[&str], namespace: Option<&str>, path: Option<OsString>) -> Result<Self> {
+    /// Starts another program than the one under test.
+    pub fn start_program(program: &Path, dir: PathBuf, args: &[&str]) -> Result<Self> {
+        Self::start_all(program.to_path_buf(), dir, "0", args, None, None)
+    }
+
+    fn start_all(
+        program: PathBuf,
+        dir: PathBuf,
+        port: &str,
+        args: &[&str],
+        namespace: Option<&str>,
+        path: Option<OsString>,
+    ) -> Result<Self> {
         let started = Instant::now();
-        let mut up = Command::new(binary());
+        let mut up = Command::new(&program);
         // Cases remove pools.
         up.arg("up").arg("--dir").arg(&dir).args(["--port", port, "--dev"]).args(args);
         if let Some(path) = &path {
@@ -134,7 +148,7 @@ impl Cluster {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .with_context(|| format!("starting {}", binary().display()))?;
+            .with_context(|| format!("starting {}", program.display()))?;
         let log = Arc::new(Mutex::new(String::new()));
         let pipes: [Box<dyn std::io::Read + Send>; 2] =
             [Box::new(child.stdout.take().expect("piped")), Box::new(child.stderr.take().expect("piped"))];
@@ -149,7 +163,7 @@ impl Cluster {
             });
         }
         let namespace = namespace.map(String::from);
-        let mut cluster = Self { conf: dir.join("ceph.conf"), dir, child, log, namespace, path, ready_after: Duration::ZERO };
+        let mut cluster = Self { conf: dir.join("ceph.conf"), dir, child, log, namespace, path, program, ready_after: Duration::ZERO };
         let ready = until(READY, || cluster.log().contains("ready in") || cluster.ended());
         if !ready || cluster.ended() {
             bail!("humboldt up did not get ready; it said:\n{}", cluster.log());
@@ -195,7 +209,7 @@ impl Cluster {
         // Daemons that are processes of their own hear of it, and hold their folders until then.
         let is_gone = |pid: &str| std::fs::read(format!("/proc/{pid}/cmdline")).map_or(true, |line| line.is_empty());
         until(READY, || children.split_whitespace().all(is_gone));
-        *self = Self::start_all(dir, &port, args, namespace.as_deref(), path)?;
+        *self = Self::start_all(self.program.clone(), dir, &port, args, namespace.as_deref(), path)?;
         Ok(())
     }
     /// The same, and it must succeed; gives its standard output.

@@ -112,6 +112,15 @@ pub struct FiguresArgs {
     /// Measure nothing: draw the pictures and tables from docs/figures.json.
     #[arg(long)]
     pub draw: bool,
+    /// Beside another build of ours instead of stock: a commit, which is built, or a program. Nine rows; ten minutes behind the builds. --keep adds them to docs/drift.json.
+    #[arg(long, value_name = "COMMIT|PROGRAM", conflicts_with_all = ["draw", "store"])]
+    pub against: Option<String>,
+    /// With --against: interleaved pairs of each row.
+    #[arg(long, default_value_t = 5, requires = "against", value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub rounds: u64,
+    /// With --against: how long a load is.
+    #[arg(long, default_value_t = 4.0, requires = "against")]
+    pub seconds: f64,
 }
 
 #[derive(Debug, clap::Args)]

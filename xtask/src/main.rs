@@ -8,6 +8,8 @@
 mod args;
 mod crash;
 mod docs;
+mod drift;
+mod drift_page;
 mod figures;
 mod lint;
 mod measure;
@@ -85,6 +87,12 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::Package { install: false } => package::package().map(drop),
         Chore::Package { install: true } => package::package().and_then(|deb| cases::package_installs(&deb)),
         Chore::Docs { update, only, allow_skips } => docs::docs(update, only.as_deref(), allow_skips),
+        Chore::Figures(args::FiguresArgs { against: Some(against), rounds, seconds, keep, quick, .. }) => drift::against(&drift::Asked {
+            against,
+            rounds: if quick { 1 } else { rounds as usize },
+            seconds: if quick { 1.0 } else { seconds },
+            keep,
+        }),
         Chore::Figures(a) if a.draw => figures::draw(),
         Chore::GatewayFigures(a) => cases::figures_gateways(a.pairs, a.seconds, a.idle, a.only.as_deref()),
         Chore::Figures(a) => measure::figures(&a),
