@@ -112,7 +112,8 @@ pub struct FiguresArgs {
     /// Measure nothing: draw the pictures and tables from docs/figures.json.
     #[arg(long)]
     pub draw: bool,
-    /// Beside another build of ours instead of stock: a commit, which is built, or a program. Nine rows; ten minutes behind the builds. --keep adds them to docs/drift.json.
+    /// Beside another build of ours instead of stock: a commit, which is built, or a program. Nine rows; ten minutes after the builds.
+    /// --keep adds them to docs/drift.json.
     #[arg(long, value_name = "COMMIT|PROGRAM", conflicts_with_all = ["draw", "store"])]
     pub against: Option<String>,
     /// With --against: interleaved pairs of each row.

@@ -1,7 +1,7 @@
-//! `cargo xtask figures --against`: this tree's server beside an older one, in turns on this machine, so that a slow drift shows from landing to landing.
+//! `cargo xtask figures --against`: this tree's server beside an older one, in turns on this machine, so that slow drifts show.
 //!
-//! Holds the rows, the older program's build, the loads and the ratios. One client, this tree's `humboldt bench`, loads both servers. Absent: stock Ceph, beside
-//! which the laboratory measures; the kept table's form (`drift_page`).
+//! Holds the rows, the older program's build, the loads and the ratios. One client, this tree's `humboldt bench`, loads both servers.
+//! Absent: stock Ceph, beside which the laboratory measures; the kept table's form (`drift_page`).
 
 use crate::drift_page;
 use anyhow::{Context, Result, bail, ensure};
@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use suites::cluster::{Build, Cluster, binary, build, take, target};
 use suites::run::{must, root};
 
-/// What is asked for.
+/// A request to measure.
 #[derive(Debug)]
 pub struct Asked {
     /// A commit, or the path of a program.
@@ -126,7 +126,7 @@ fn run_load(client: &Path, c: &Cluster, load: &Load, seconds: f64) -> Result<Mea
             Some("start") => begin = Some(cpu_us(c.pid())?),
             Some(_) => {
                 end = Some(cpu_us(c.pid())?);
-                // What clears up afterwards waits for this.
+                // The client clears up once it hears this.
                 let _ = stdin.write_all(b"\n");
             }
             None => result = Some(json),
@@ -162,7 +162,7 @@ pub fn against(asked: &Asked) -> Result<()> {
     for round in 0..asked.rounds {
         let mut at = 0;
         for group in &GROUPS {
-            // What drifts on the machine falls on both alike.
+            // A drift of the machine falls on both alike.
             let ours_first = round % 2 == 0;
             let run = |program: &Path| {
                 run_group(program, &ours, group, asked.seconds).with_context(|| format!("{}, {}", group.name, program.display()))

@@ -21,7 +21,8 @@ pub const CASES: &[Case] = &[Case { name: "s3_and_files_by_one_word", needs: &[R
 const SERVES: Duration = Duration::from_secs(180);
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// Programs of 18.2 by their own names: each leads into the chroot where that release lives, by its path, since these are found there as well.
+/// Programs of 18.2 by their own names: each leads into the chroot where that release lives, and names the program by its path there.
+/// By its name alone it would be found here again.
 fn programs_of_reef(dir: &Path) -> Result<PathBuf> {
     let (bin, root) = (dir.join("bin"), Reef.chroot().context("18.2 lives in a chroot")?);
     std::fs::create_dir_all(&bin)?;

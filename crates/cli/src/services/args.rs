@@ -1,4 +1,6 @@
-//! The options of `humboldt up` for servers of Ceph beside it. Absent: the checks of their values, which [`super::s3`] and [`super::credentials`] make.
+//! The options of `humboldt up` for servers of Ceph beside it.
+//!
+//! Absent: the checks of their values, which [`super::s3`] and [`super::credentials`] make.
 
 use std::path::PathBuf;
 
@@ -10,8 +12,8 @@ pub struct ServiceArgs {
     /// The port of S3, on the address of --listen.
     #[arg(long, value_name = "PORT", default_value_t = 7480, requires = "s3")]
     pub s3_port: u16,
-    /// The keys of the S3 user: ACCESS-KEY:SECRET, or `@FILE` with that as its first line. Default: keys of chance, kept in the cluster's folder as
-    /// `s3.credentials`. Other users of the machine see a command line, but neither a file of mode 0600 nor HUMBOLDT_S3_USER.
+    /// The keys of the S3 user: ACCESS-KEY:SECRET, or `@FILE` with that as its first line. Default: random keys, kept in the cluster's
+    /// folder as `s3.credentials`. Other users of the machine see a command line, but neither a file of mode 0600 nor HUMBOLDT_S3_USER.
     #[arg(long, value_name = "KEYS", requires = "s3", env = "HUMBOLDT_S3_USER", hide_env_values = true)]
     pub s3_user: Option<String>,
     /// Make this bucket unless it is there. May be repeated.

@@ -1,4 +1,4 @@
-//! The keys of an S3 user: read from the command line or a file, or made by chance and kept. Absent: signatures, which [`super::sign`] makes.
+//! The keys of an S3 user: read from the command line or a file, or random and kept. Absent: signatures, which [`super::sign`] makes.
 
 use anyhow::{Context, Result, ensure};
 use std::fmt;

@@ -1,5 +1,6 @@
-//! Files by ceph-mds: pools, a file system, the server's key and its process. Absent: the protocol, which is ceph-mds', and file systems beside the
-//! first, which are `ceph fs new`'s.
+//! Files by ceph-mds: pools, a file system, the server's key and its process.
+//!
+//! Absent: the protocol, which is ceph-mds', and file systems beside the first, which are `ceph fs new`'s.
 
 use super::{Service, programs, server_command};
 use crate::members;
@@ -21,7 +22,7 @@ const POOLS: [(&str, u32); 2] = [("cephfs.cephfs.meta", 16), ("cephfs.cephfs.dat
 /// Between two questions whether it serves.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What was asked for, checked.
+/// A checked request for files.
 #[derive(Debug)]
 pub struct Plan {
     mds: PathBuf,

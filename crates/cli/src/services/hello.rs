@@ -1,7 +1,7 @@
 //! A look whether a port speaks TLS with a certificate that it can use: the first message of a handshake, and the kind of the answer.
 //!
-//! radosgw starts with a key that does not fit its certificate, and then refuses every client. Source of the form: RFC 5246, 7.4.1.2. Absent: everything
-//! behind the first answer; whether a client trusts the certificate is that client's to say.
+//! radosgw starts with a key that does not fit its certificate, and then refuses every client. Source of the form: RFC 5246, 7.4.1.2.
+//! Absent: everything behind the first answer; whether a client trusts the certificate is that client's to say.
 
 use anyhow::{Result, ensure};
 use std::io::{Read, Write};

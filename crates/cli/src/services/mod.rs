@@ -4,7 +4,8 @@
 //!   Prepares ───────▶ Starts ───────▶ Serves ── its process ended ──▶ Pauses
 //!    keys, pools       process, then    ▲                               │ the pause is over
 //!      │               user, buckets    └──────────── Starts ◀──────────┘
-//!      └── an error, or an end before it served: a new cluster ends with it, an older one serves without, and it is tried again after a pause
+//!      └── an error, or an end before it served: a new cluster ends with it,
+//!          an older one serves without, and it is tried again after a pause
 //! ```
 //! Absent: what a server needs, how it is started and when it serves, which are [`s3`]'s and [`fs`]'s.
 
@@ -185,7 +186,7 @@ impl Kept {
 
     fn ended(&self, status: ExitStatus) -> Error {
         let log = self.service.log();
-        // What ends by a signal has not said why.
+        // A process that a signal ended has not said why.
         if let Some(signal) = status.signal() {
             return anyhow!("it was ended by signal {signal}; its log: {}", log.display());
         }
@@ -222,7 +223,7 @@ fn end(child: &mut Child) {
     }
 }
 
-/// What `up` was asked to serve, checked as far as that can be without the cluster.
+/// The services that `up` was asked for, checked as far as that can be without the cluster.
 #[derive(Debug)]
 pub struct Asked<'a> {
     s3: Option<s3::Plan<'a>>,

@@ -1,5 +1,6 @@
-//! S3 by radosgw: its key, its process, one user and buckets. Absent: the protocol, which is radosgw's, and users beside that one, which are
-//! `radosgw-admin`'s.
+//! S3 by radosgw: its key, its process, one user and buckets.
+//!
+//! Absent: the protocol, which is radosgw's, and users beside that one, which are `radosgw-admin`'s.
 
 use super::args::ServiceArgs;
 use super::credentials::{self, Credentials};
@@ -32,7 +33,7 @@ struct Tls {
     key: PathBuf,
 }
 
-/// What was asked for, checked.
+/// A checked request for S3.
 #[derive(Debug)]
 pub struct Plan<'a> {
     radosgw: PathBuf,

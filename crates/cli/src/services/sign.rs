@@ -1,7 +1,7 @@
 //! A request to an S3 server with an empty body, signed by Amazon's scheme `AWS4-HMAC-SHA256`.
 //!
-//! Source: "Authenticating Requests: Using the Authorization Header (AWS Signature Version 4)" of Amazon S3's API reference. Absent: HTTPS, bodies, and
-//! names that need an escape.
+//! Source: "Authenticating Requests: Using the Authorization Header (AWS Signature Version 4)" of Amazon S3's API reference.
+//! Absent: HTTPS, bodies, and names that need an escape.
 
 use super::credentials::Credentials;
 use anyhow::{Context, Result, ensure};
