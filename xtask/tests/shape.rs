@@ -23,8 +23,7 @@ const HUBS: &[(&str, &str, usize)] = &[
     ("mon-core", "Mon", 190),
     ("osd-core", "Control", 102),
     ("osd-core", "Exec", 120),
-    ("osd-core", "Pg", 183),
-    ("osd-core", "Shard", 137),
+    ("osd-core", "Shard", 120),
     ("sim", "Cluster", 131),
     ("store-block", "Core", 202),
 ];
@@ -226,7 +225,7 @@ fn largest_circle(all: &BTreeMap<String, String>, named: impl Fn(&str) -> Vec<St
             (name.clone(), used)
         })
         .collect();
-    assert!(uses["osd"].contains("control") && uses["pg::trim"].contains("pg"), "imports are read");
+    assert!(uses["osd"].contains("control") && uses["pg::work::trim"].contains("pg::group"), "imports are read");
     let reached: BTreeMap<&String, BTreeSet<String>> = uses.keys().map(|name| (name, reached(name, &uses))).collect();
     let circle = |name| reached[name].iter().filter(|other| reached[*other].contains(name)).cloned().collect::<BTreeSet<String>>();
     uses.keys().map(circle).max_by_key(BTreeSet::len).unwrap_or_default()

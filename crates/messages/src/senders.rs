@@ -38,7 +38,7 @@ impl By {
         let osd = "osd-core/src/osd.rs";
         Some(match (self, at) {
             (Self::Nobody | Self::Anyone, _) => return None,
-            (Self::Capable, At::Osd) => ("osd-core/src/pg/admit.rs", "admit"),
+            (Self::Capable, At::Osd) => ("osd-core/src/pg/requests/admit.rs", "admit"),
             (Self::Capable, At::Mon | At::Mgr) => ("mon-core/src/mon.rs", "may"),
             (Self::Itself, At::Mgr) => ("mon-core/src/mgr/endpoint.rs", "daemon_name"),
             (Self::Itself, _) => ("mon-core/src/osd/boot.rs", "dispatch_osd"),

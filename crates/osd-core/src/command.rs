@@ -92,10 +92,10 @@ const COMMANDS: &[Command] = &[
     row("dump_blocked_ops name=filterstr,type=CephString,n=N,req=false", "show the blocked ops currently in flight", Osd::tell_blocked_ops),
     row("dump_blocklist", "dump blocklisted clients and times", Osd::tell_blocklist),
     row("dump_historic_ops name=filterstr,type=CephString,n=N,req=false", "show recent ops", Osd::tell_historic_ops),
-    row("dump_mempools", "what memory is used for, by pool", |osd, _, _| now(ok(osd.shard.memory()))),
-    row("dump_pg_recovery_stats", "dump pg recovery statistics", |osd, _, _| now(ok(osd.shard.peering_times()))),
+    row("dump_mempools", "what memory is used for, by pool", |osd, _, _| now(ok(osd.shard.told().memory()))),
+    row("dump_pg_recovery_stats", "dump pg recovery statistics", |osd, _, _| now(ok(osd.shard.told().peering_times()))),
     row("dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, _, cx| {
-        now(ok(osd.shard.dump_ops(cx.clock, 0.0)))
+        now(ok(osd.shard.told().dump_ops(cx.clock, 0.0)))
     }),
     row("compact", "Commpact object store's omap. WARNING: Compaction probably slows your requests", Osd::tell_compact),
     row("flush_pg_stats", "flush pg stats", Osd::tell_flush_pg_stats),
@@ -125,7 +125,7 @@ const COMMANDS: &[Command] = &[
         tell_pg,
     ),
     row("ops name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, _, cx| {
-        now(ok(osd.shard.dump_ops(cx.clock, 0.0)))
+        now(ok(osd.shard.told().dump_ops(cx.clock, 0.0)))
     }),
     row(
         "perf dump name=logger,type=CephString,req=false name=counter,type=CephString,req=false",
@@ -212,7 +212,7 @@ impl Osd {
         asked.devices(DeviceQuestion::Smart { only: asked.text("devid").into(), timeout_s }, cx)
     }
     fn tell_status(&mut self, _: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
-        now(ok(self.control.status(self.shard.num_pgs())))
+        now(ok(self.control.status(self.shard.told().num_pgs())))
     }
     fn tell_compact(&mut self, _: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
         self.tell_shard(ToShard::Compact, cx);
@@ -220,7 +220,7 @@ impl Osd {
     }
     fn tell_perf_dump(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         self.shard.refresh_gauges(self.control.pinged());
-        let mut dump = self.shard.perf().dump();
+        let mut dump = self.shard.told().perf().dump();
         for (name, throttle) in crate::perf::throttles(self.control.budget().stats()) {
             dump[name] = throttle;
         }
@@ -249,7 +249,7 @@ impl Osd {
     }
     fn tell_blocked_ops(&mut self, _: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
         let late = self.control.config().num("osd_op_complaint_time");
-        let mut dump = self.shard.dump_ops(cx.clock, late);
+        let mut dump = self.shard.told().dump_ops(cx.clock, late);
         dump["complaint_time"] = json!(late);
         dump["num_blocked_ops"] = dump["num_ops"].take();
         dump.as_object_mut().expect("an object").remove("num_ops");
@@ -270,7 +270,7 @@ impl Osd {
 
     /// Counts of operations so far: reads and writes.
     pub fn op_counts(&self) -> (u64, u64) {
-        (self.shard.perf().get(C::op_r), self.shard.perf().get(C::op_w) + self.shard.perf().get(C::op_rw))
+        (self.shard.told().perf().get(C::op_r), self.shard.told().perf().get(C::op_w) + self.shard.told().perf().get(C::op_rw))
     }
 }
 

@@ -271,7 +271,7 @@ impl Osd {
     /// Ends if what it has of a group can't be said to the group's other members. Which groups have others, a map says.
     pub(crate) fn end_for_the_others(&mut self, cx: &mut EventCx<'_>) {
         let has_others = |pg: &&SpgId| self.shard.map().pool(pg.pgid.pool).is_some_and(|pool| pool.size > 1);
-        let Some(pgid) = self.shard.damaged_groups().iter().find(has_others) else { return };
+        let Some(pgid) = self.shard.told().damaged_groups().iter().find(has_others) else { return };
         let why = self.shard.why_it_ends(*pgid);
         self.loading = Some(Loading { failed: true, ..Loading::default() });
         cx.out.push(Effect::Stop { why: Some(why) });

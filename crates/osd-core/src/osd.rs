@@ -61,7 +61,7 @@ impl Osd {
     }
     /// What `perf dump` shows.
     pub fn perf(&self) -> &crate::perf::Perf {
-        self.shard.perf()
+        self.shard.told().perf()
     }
     pub fn map(&self) -> &Rc<OsdMap> {
         self.control.map()
@@ -75,8 +75,8 @@ impl Osd {
     }
     /// What is under way beside requests.
     pub(crate) fn background_work(&self) -> serde_json::Value {
-        let of_shard = self.loading.iter().map(|loading| loading.status()).chain(self.shard.tell_work());
-        let all = of_shard.chain(self.control.merging().status()).chain(self.shard.tell_bench_work());
+        let of_shard = self.loading.iter().map(|loading| loading.status()).chain(self.shard.told().tell_work());
+        let all = of_shard.chain(self.control.merging().status()).chain(self.shard.told().tell_bench_work());
         serde_json::json!({ "work": all.map(Status::json).collect::<Vec<_>>() })
     }
     pub(crate) fn swallowed(&self) -> crate::control::blackhole::Swallowed {
@@ -118,7 +118,7 @@ impl Osd {
     }
     /// When [`Event::Due`] is due, if that is before the next [`Event::Tick`].
     pub fn due_at(&self) -> Option<Stamp> {
-        [self.shard.lease_due_at(), self.control.heartbeats_due_at()].into_iter().flatten().min()
+        [self.shard.told().lease_due_at(), self.control.heartbeats_due_at()].into_iter().flatten().min()
     }
 
     /// Takes one event: everything that happens comes in here.
@@ -259,7 +259,7 @@ impl Osd {
     }
     fn boot_tick(&mut self, cx: &mut EventCx<'_>) {
         if self.control.boot_tick(cx) {
-            self.control.send_beacon(self.shard.tell_primaries(), cx);
+            self.control.send_beacon(self.shard.told().tell_primaries(), cx);
         }
         self.deliver(cx);
     }
@@ -273,11 +273,11 @@ impl Osd {
     /// Pings other OSDs, when it is time.
     fn ping(&mut self, cx: &mut EventCx<'_>) {
         if self.control.wants_to_ping(cx.clock.mono) {
-            self.control.send_pings(self.shard.tell_members(), cx);
+            self.control.send_pings(self.shard.told().tell_members(), cx);
         }
     }
     fn tell_ready_to_merge(&mut self, cx: &mut EventCx<'_>) {
-        self.control.tell_ready_to_merge(self.shard.tell_merges(), cx);
+        self.control.tell_ready_to_merge(self.shard.told().tell_merges(), cx);
     }
     /// Tells the monitor when the map doesn't show how full we are; again until it does.
     fn tell_fullness(&mut self, cx: &mut EventCx<'_>) {
@@ -328,7 +328,7 @@ impl Osd {
         }
         let before = self.control.map().epoch;
         loop {
-            self.control.need_maps_from(self.shard.oldest_record());
+            self.control.need_maps_from(self.shard.told().oldest_record());
             if !self.control.next_map(cx) {
                 break;
             }

@@ -1,4 +1,4 @@
-//! How a message gets to another OSD: only to one that the map has up. What groups say is `pg::tell`'s.
+//! How a message gets to another OSD: only to one that the map has up. What groups say is `pg::members::tell`'s.
 
 use crate::event::Effect;
 use crate::shared::Cx;

@@ -4,7 +4,7 @@ use crate::event::ConnId;
 use crate::fetch::Fetches;
 use crate::op::OpInfo;
 use crate::op::{Passes, Plan};
-use crate::pg::replicate::Unanswered;
+use crate::pg::backend::in_flight::Unanswered;
 use crate::planted::{Bug, planted};
 use base::{Permit, Stamp};
 use messages::{MOSDOp, MOSDOpReply, Message, OutOp, RawMessage, SmallVec};

@@ -7,7 +7,7 @@ use crate::map_cache::Maps;
 use crate::op::Limits;
 use crate::perf::Perf;
 use crate::pg::log::WordHash;
-use crate::pg::recovery::host::{Pace, Slots};
+use crate::pg::work::recovery::host::{Pace, Slots};
 use crate::request::{ClientOp, error_reply};
 use crate::reserver::Reserver;
 use crate::session::Session;
@@ -61,11 +61,11 @@ pub struct Shared {
     pub(crate) own_answers: Vec<RawMessage>,
     pub(crate) notify_ids: u32,
     /// What notifies of all groups hold.
-    pub(crate) notify_budget: Rc<crate::pg::notify_budget::NotifyBudget>,
+    pub(crate) notify_budget: Rc<crate::pg::requests::watch::budget::NotifyBudget>,
     /// Objects that groups recover at a time.
     pub(crate) recovery_slots: Rc<Slots>,
     /// Scrubs that it takes part in.
-    pub(crate) scrub_slots: Rc<crate::pg::scrub::slots::ScrubSlots>,
+    pub(crate) scrub_slots: Rc<crate::pg::work::scrub::slots::ScrubSlots>,
     /// Groups that are recovered or filled at a time, of which we are the primary.
     pub(crate) local_places: Reserver,
     /// The same of which another OSD is.

@@ -6,7 +6,7 @@
 use crate::osd::OsdProcess;
 use denc::Decoder;
 use osd_core::pg::Pg;
-use osd_core::pg::peering::State;
+use osd_core::pg::members::peering::State;
 use std::collections::BTreeMap;
 use store::{ObjectStore, PgRecord, StoreResult};
 use types::object_info::OI_ATTR;
@@ -42,14 +42,15 @@ fn state(osd: &OsdProcess, pg: &Pg) -> Option<(PgRecord, Option<BTreeMap<HObject
 /// # Errors
 /// What a member has, and is not taken to have.
 pub fn check(osds: &[Option<OsdProcess>], primary: &OsdProcess, pg: &Pg) -> Result<(), String> {
-    if !pg.peering.is_primary() || !pg.peering.is_active() {
+    if !pg.peering().is_primary() || !pg.peering().is_active() {
         return Ok(());
     }
     let Some((ours, our_objects)) = state(primary, pg) else { return Ok(()) };
-    for member in pg.peering.others() {
+    for member in pg.peering().others() {
         let Some(osd) = osds.get(member.osd as usize).and_then(Option::as_ref) else { continue };
-        let follows =
-            |other: &&Pg| other.pgid == pg.pgid && other.peering.state() == State::ReplicaActive && same_interval(other, pg, primary.id());
+        let follows = |other: &&Pg| {
+            other.pgid == pg.pgid && other.peering().state() == State::ReplicaActive && same_interval(other, pg, primary.id())
+        };
         let Some(other) = osd.core().pgs().find(follows) else { continue };
         let Some((theirs, their_objects)) = state(osd, other) else { continue };
         let who = format!("{}: osd.{}", pg.pgid, member.osd);
@@ -73,12 +74,12 @@ pub fn check(osds: &[Option<OsdProcess>], primary: &OsdProcess, pg: &Pg) -> Resu
     Ok(())
 }
 fn same_interval(other: &Pg, pg: &Pg, primary: i32) -> bool {
-    other.peering.last_peering_reset == pg.peering.last_peering_reset && other.peering.primary().osd == primary
+    other.peering().last_peering_reset == pg.peering().last_peering_reset && other.peering().primary().osd == primary
 }
 
 /// What the primary believes of a member.
 fn known(pg: &Pg, member: PgShard, theirs: &PgRecord) -> Result<(), String> {
-    let Some(peer) = pg.peering.peers().get(&member) else { return Ok(()) };
+    let Some(peer) = pg.peering().peers().get(&member) else { return Ok(()) };
     let known = &peer.member;
     if theirs.info.last_backfill > known.info.last_backfill {
         return Err(format!("counts as filled up to {}, and {} is known to", theirs.info.last_backfill, known.info.last_backfill));

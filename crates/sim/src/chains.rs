@@ -41,7 +41,7 @@ impl Chains {
     /// # Errors
     /// What is wrong with its log.
     pub fn look(&mut self, life: u32, pg: &Pg, forgets: bool) -> Result<(), String> {
-        let started = pg.record.info().last_epoch_started;
+        let started = pg.record().info().last_epoch_started;
         if self.seen.insert((life, pg.pgid), started) == Some(started) {
             return Ok(());
         }
@@ -49,13 +49,13 @@ impl Chains {
         if started <= newest {
             return Ok(());
         }
-        if let Some(old) = pg.record.log().versions_after(head).find(|version| version.epoch < newest) {
+        if let Some(old) = pg.record().log().versions_after(head).find(|version| version.epoch < newest) {
             return Err(format!(
                 "{}: entry {old} is back, and an interval of epoch {newest} was active with a log that ended at {head}",
                 pg.pgid
             ));
         }
-        self.begun.insert(pg.pgid, (started, pg.record.log().head()));
+        self.begun.insert(pg.pgid, (started, pg.record().log().head()));
         if forgets { Ok(()) } else { self.requests_are_known(pg) }
     }
     /// Looks whether each acknowledged write of this group is known by its request.
@@ -63,13 +63,13 @@ impl Chains {
     /// # Errors
     /// One that is not.
     pub fn requests_are_known(&self, pg: &Pg) -> Result<(), String> {
-        let is_here = |obj: &HObject| obj.pool == pg.pgid.pgid.pool && pg.pool.fold(obj.hash) == pg.pgid.pgid.seed;
-        let head = pg.record.log().head();
+        let is_here = |obj: &HObject| obj.pool == pg.pgid.pgid.pool && pg.pool().fold(obj.hash) == pg.pgid.pgid.seed;
+        let head = pg.record().log().head();
         for acked in self.acked.iter().filter(|acked| is_here(&acked.obj)) {
             if acked.version.version + KNOWN_VERSIONS < head.version {
                 continue;
             }
-            let known = pg.record.log().find(&acked.request).map(|item| item.version());
+            let known = pg.record().log().find(&acked.request).map(|item| item.version());
             if known != Some(acked.version) {
                 let (obj, version, request) = (&acked.obj, acked.version, acked.request);
                 return Err(format!("{}: request {request}, acknowledged as {version} of {obj}, is known as {known:?}", pg.pgid));

@@ -184,7 +184,7 @@ impl Cluster {
                 let primary = self.osds.get(at.acting_primary as usize).and_then(Option::as_ref);
                 let is_whole = |osd: &crate::osd::OsdProcess| {
                     let pg = osd.core().pgs().find(|pg| pg.pgid.pgid == pgid);
-                    osd.core().map().epoch == map.epoch && pg.is_some_and(|pg| pg.peering.is_active() && pg.peering.is_recovered())
+                    osd.core().map().epoch == map.epoch && pg.is_some_and(|pg| pg.peering().is_active() && pg.peering().is_recovered())
                 };
                 !at.acting.contains(&(id as i32)) && !at.up.contains(&(id as i32)) && primary.is_some_and(is_whole)
             })

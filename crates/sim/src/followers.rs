@@ -120,10 +120,10 @@ impl Cluster {
     /// A member that lacks some objects of clients, by what its primary knows.
     fn lacking(&self) -> Option<(i32, Vec<u32>)> {
         let groups =
-            self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering.is_primary() && pg.peering.is_active());
+            self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering().is_primary() && pg.peering().is_active());
         let number = |obj: &HObject| std::str::from_utf8(obj.oid.as_slice()).ok()?.strip_prefix('o')?.parse().ok();
         for pg in groups {
-            for (member, peer) in pg.peering.peers().iter().filter(|(member, _)| pg.peering.mapping.acting.contains(&member.osd)) {
+            for (member, peer) in pg.peering().peers().iter().filter(|(member, _)| pg.peering().mapping.acting.contains(&member.osd)) {
                 let objects: Vec<u32> = peer.member.missing.iter().filter_map(|(obj, _)| number(obj)).take(4).collect();
                 if !objects.is_empty() {
                     return Some((member.osd, objects));

@@ -37,9 +37,16 @@ fn said_in_info(msg: &RawMessage) -> Result<(SpgId, Epoch), DencError> {
 /// What may not change.
 fn look(pg: &Pg) -> String {
     let members: Vec<_> =
-        pg.peering.peers().iter().map(|(who, peer)| (*who, peer.complete_on_disk, peer.member.info.last_update)).collect();
-    let (p, waiting) = (&pg.peering, pg.unanswered().count());
-    format!("{:?} {:?} {:?} {} {:?} {members:?} {waiting}", p.state(), pg.record.info(), pg.lease, pg.state_bits(), pg.record.log().head())
+        pg.peering().peers().iter().map(|(who, peer)| (*who, peer.complete_on_disk, peer.member.info.last_update)).collect();
+    let (p, waiting) = (pg.peering(), pg.unanswered().count());
+    format!(
+        "{:?} {:?} {:?} {} {:?} {members:?} {waiting}",
+        p.state(),
+        pg.record().info(),
+        pg.lease(),
+        pg.state_bits(),
+        pg.record().log().head()
+    )
 }
 
 /// A group before a message of a former interval reaches it.
@@ -52,7 +59,7 @@ pub struct Before {
 /// `None` for all other messages.
 pub fn before(osd: &Osd, msg: &RawMessage) -> Option<Before> {
     let (pgid, sent) = said(msg)?;
-    let pg = osd.pgs().find(|pg| pg.pgid == pgid).filter(|pg| sent < pg.peering.last_peering_reset)?;
+    let pg = osd.pgs().find(|pg| pg.pgid == pgid).filter(|pg| sent < pg.peering().last_peering_reset)?;
     Some(Before { pgid, look: look(pg) })
 }
 

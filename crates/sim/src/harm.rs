@@ -156,13 +156,13 @@ impl Cluster {
         let primary = map.pg_to_up_acting(pgid, &mut maps::Placement::default()).acting_primary;
         let Some(osd) = self.osds.get(primary as usize).and_then(Option::as_ref) else { return false };
         let well = |pg: &osd_core::pg::Pg| {
-            pg.peering.is_clean() && pg.unfound().next().is_none() && pg.record.info().stats.stats.sum.num_scrub_errors == 0
+            pg.peering().is_clean() && pg.unfound().next().is_none() && pg.record().info().stats.stats.sum.num_scrub_errors == 0
         };
         osd.core().pgs().find(|pg| pg.pgid.pgid == pgid).is_some_and(well)
     }
     /// Objects that are not found, with their groups.
     fn unfound(&self) -> Vec<(SpgId, HObject)> {
-        let primaries = self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering.is_primary());
+        let primaries = self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering().is_primary());
         primaries.flat_map(|pg| pg.unfound().map(|(obj, _)| (pg.pgid, obj.clone()))).collect()
     }
     /// What neither of the two cases is the reason for.
@@ -178,11 +178,11 @@ impl Cluster {
                 }
                 return Some(format!("osd.{id} is down"));
             };
-            for pg in osd.core().pgs().filter(|pg| pg.peering.is_primary()) {
-                let is_done = pg.peering.is_active() && (pg.peering.is_recovered() || lacks.iter().any(|(pgid, _)| *pgid == pg.pgid));
+            for pg in osd.core().pgs().filter(|pg| pg.peering().is_primary()) {
+                let is_done = pg.peering().is_active() && (pg.peering().is_recovered() || lacks.iter().any(|(pgid, _)| *pgid == pg.pgid));
                 if !is_done {
                     let (bits, work) = (types::pg_stat::pg_state::to_text(pg.state_bits()), pg.work());
-                    return Some(format!("osd.{id} has {} {:?}, is {bits}, works at {work:?}", pg.pgid, pg.peering.state()));
+                    return Some(format!("osd.{id} has {} {:?}, is {bits}, works at {work:?}", pg.pgid, pg.peering().state()));
                 }
             }
         }
@@ -191,9 +191,9 @@ impl Cluster {
 
     /// Of each group, when it was last scrubbed deeply, and how many errors it has.
     pub(crate) fn scrubbed(&self) -> Vec<(SpgId, UTime, i64)> {
-        let primaries = self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering.is_primary());
+        let primaries = self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering().is_primary());
         primaries
-            .map(|pg| (pg.pgid, pg.record.info().history.last_deep_scrub_stamp, pg.record.info().stats.stats.sum.num_scrub_errors))
+            .map(|pg| (pg.pgid, pg.record().info().history.last_deep_scrub_stamp, pg.record().info().stats.stats.sum.num_scrub_errors))
             .collect()
     }
     /// A cluster at rest where nothing rotted is scrubbed deeply, group by group: there is no finding.

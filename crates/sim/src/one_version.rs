@@ -12,8 +12,8 @@ use types::PgShard;
 /// # Errors
 /// It is for an object that the member lacks.
 pub fn check(osd: &Osd, to: i32, write: &MOSDRepOp) -> Result<(), String> {
-    let Some(pg) = osd.pgs().find(|pg| pg.pgid == write.pgid && pg.peering.last_peering_reset == write.min_epoch) else { return Ok(()) };
-    let Some(peer) = pg.peering.peers().get(&PgShard::new(to, write.pgid.shard)) else { return Ok(()) };
+    let Some(pg) = osd.pgs().find(|pg| pg.pgid == write.pgid && pg.peering().last_peering_reset == write.min_epoch) else { return Ok(()) };
+    let Some(peer) = pg.peering().peers().get(&PgShard::new(to, write.pgid.shard)) else { return Ok(()) };
     if peer.member.missing.contains(&write.poid) {
         return Err(format!("osd.{} sends {} of {} to osd.{to}, which lacks it", osd.whoami(), write.version, write.poid));
     }

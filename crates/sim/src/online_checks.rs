@@ -6,7 +6,7 @@ use crate::cluster::Cluster;
 use crate::drive::Drive;
 use crate::purge;
 use osd_core::pg::Pg;
-use osd_core::pg::peering::State;
+use osd_core::pg::members::peering::State;
 use types::{HObject, SpgId};
 
 /// Of so many events of OSDs, after one a group is looked at whole.
@@ -86,14 +86,15 @@ impl Cluster {
             for (osd, drive) in self.osds.iter().zip(&self.drives) {
                 let Some(osd) = osd else { continue };
                 let follows = |pg: &&Pg| {
-                    let peering = &pg.peering;
+                    let peering = pg.peering();
                     pg.pgid == trim.pgid && peering.last_peering_reset == trim.since && peering.state() == State::ReplicaActive
                 };
                 let Some(pg) = osd.core().pgs().find(follows) else { continue };
-                let is_trimmed =
-                    |(pool, hash, version)| pool == trim.pgid.pgid.pool && pg.pool.fold(hash) == trim.pgid.pgid.seed && version <= trim.to;
-                if trim.to > pg.record.info().last_complete || drive.ledger().any_pending(is_trimmed) {
-                    let (pgid, to, has) = (trim.pgid, trim.to, pg.record.info().last_complete);
+                let is_trimmed = |(pool, hash, version)| {
+                    pool == trim.pgid.pgid.pool && pg.pool().fold(hash) == trim.pgid.pgid.seed && version <= trim.to
+                };
+                if trim.to > pg.record().info().last_complete || drive.ledger().any_pending(is_trimmed) {
+                    let (pgid, to, has) = (trim.pgid, trim.to, pg.record().info().last_complete);
                     let why =
                         format!("trims: {pgid} is to be trimmed to {to}, and osd.{} is complete up to {has}, or not durably", osd.id());
                     self.broken.get_or_insert(why);
@@ -107,7 +108,7 @@ impl Cluster {
         let forgets = self.plan.rot_beyond && !self.harm.rotten.is_empty();
         self.serving.look(&self.osds, self.net.now_ns).map_err(|why| format!("serving: {why}"))?;
         for osd in self.osds.iter().flatten() {
-            for pg in osd.core().pgs().filter(|pg| pg.peering.is_primary() && pg.peering.is_active()) {
+            for pg in osd.core().pgs().filter(|pg| pg.peering().is_primary() && pg.peering().is_active()) {
                 self.chains.look(osd.life.1, pg, forgets).map_err(|why| format!("chains: {why}"))?;
             }
         }
@@ -117,7 +118,7 @@ impl Cluster {
     pub(crate) fn look_at_rest(&self) -> Result<(), String> {
         for osd in self.osds.iter().flatten() {
             self.net.places.rest(osd.life.1, osd.core()).map_err(|why| self.tell(&format!("places: {why}"), &[]))?;
-            for pg in osd.core().pgs().filter(|pg| pg.peering.is_primary()) {
+            for pg in osd.core().pgs().filter(|pg| pg.peering().is_primary()) {
                 self.chains.requests_are_known(pg).map_err(|why| self.tell(&format!("chains: {why}"), &[]))?;
             }
         }
@@ -126,7 +127,7 @@ impl Cluster {
     /// A member has heard how far it is filled, or its primary that it has everything: what counts as filled is there.
     pub(crate) fn look_at_filled(&mut self, pgid: SpgId) {
         for osd in self.osds.iter().flatten() {
-            let Some(pg) = osd.core().pgs().find(|pg| pg.pgid == pgid && pg.peering.is_primary()) else { continue };
+            let Some(pg) = osd.core().pgs().find(|pg| pg.pgid == pgid && pg.peering().is_primary()) else { continue };
             if let Err(why) = alike::check(&self.osds, osd, pg) {
                 self.broken.get_or_insert(format!("alike: {why}"));
             }
@@ -147,6 +148,6 @@ impl Cluster {
                 self.broken.get_or_insert(format!("alike: {why}"));
             }
         }
-        osd.core().pgs().for_each(|pg| self.seen.states(&pg.peering.history));
+        osd.core().pgs().for_each(|pg| self.seen.states(&pg.peering().history));
     }
 }

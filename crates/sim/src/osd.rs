@@ -177,7 +177,7 @@ impl OsdProcess {
     /// Groups of which it would answer a read at this moment.
     pub fn served(&self, now_ns: u64) -> impl Iterator<Item = &osd_core::pg::Pg> {
         let now = Stamp(now_ns - self.born_ns + SEC);
-        self.core().pgs().filter(move |pg| pg.peering.is_primary() && pg.peering.is_active() && pg.lease.may_serve(now))
+        self.core().pgs().filter(move |pg| pg.peering().is_primary() && pg.peering().is_active() && pg.lease().may_serve(now))
     }
     /// The OSD that a connection is to.
     fn other_osd(&self, conn: ConnId, net: &Net) -> Option<i32> {
@@ -277,10 +277,10 @@ impl OsdProcess {
     /// True if every group has taken in the OSD's map.
     fn is_level(&self) -> bool {
         let epoch = self.core().map().epoch;
-        self.core().pgs().all(|pg| pg.peering.mapping.epoch == epoch)
+        self.core().pgs().all(|pg| pg.peering().mapping.epoch == epoch)
     }
     fn epochs(&self) -> acks::Epochs {
-        self.core().pgs().map(|pg| (pg.pgid, pg.peering.mapping.epoch)).collect()
+        self.core().pgs().map(|pg| (pg.pgid, pg.peering().mapping.epoch)).collect()
     }
     /// The maps that an object's group went by before an event and goes by now.
     fn maps_of(&self, before: &Before, pool: PoolId, hash: u32, net: &Net) -> Vec<Rc<OsdMap>> {

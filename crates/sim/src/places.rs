@@ -71,7 +71,7 @@ fn word(msg: &RawMessage) -> Option<(SpgId, Epoch, Word)> {
 
 /// Since when the group's interval is, if it is here.
 fn since(osd: &Osd, pgid: SpgId) -> Option<Epoch> {
-    osd.pgs().find(|pg| pg.pgid == pgid).map(|pg| pg.peering.last_peering_reset)
+    osd.pgs().find(|pg| pg.pgid == pgid).map(|pg| pg.peering().last_peering_reset)
 }
 
 impl Places {
@@ -81,7 +81,7 @@ impl Places {
         let Some(since) = since(osd, pgid).filter(|since| sent >= *since) else { return };
         let is_of_member = matches!(word, Word::Grant | Word::Refuse | Word::Revoke);
         let key = (life, pgid, since, if is_of_member { from } else { PRIMARY });
-        let is_behind = osd.map().epoch < sent || osd.pgs().any(|pg| pg.pgid == pgid && pg.peering.mapping.epoch < sent);
+        let is_behind = osd.map().epoch < sent || osd.pgs().any(|pg| pg.pgid == pgid && pg.peering().mapping.epoch < sent);
         let next = match (self.states.get(&key).copied(), word) {
             (Some(State::Unknown), _) => return,
             _ if is_behind => Some(State::Unknown),
@@ -127,7 +127,7 @@ impl Places {
     /// No OSD has more places than its option says, 1 by default, neither for itself nor for others.
     fn counts(&self, life: u32, osd: &Osd) -> Result<(), String> {
         let is_lent = |pgid, since| self.states.get(&(life, pgid, since, PRIMARY)) == Some(&State::Held);
-        let lent = osd.pgs().filter(|pg| is_lent(pg.pgid, pg.peering.last_peering_reset)).count();
+        let lent = osd.pgs().filter(|pg| is_lent(pg.pgid, pg.peering().last_peering_reset)).count();
         let used = osd.pgs().filter(|pg| pg.state_bits() & (pg_state::RECOVERING | pg_state::BACKFILLING) != 0).count();
         if lent.max(used) > 1 {
             return Err(format!("osd.{} lends {lent} places and uses {used} itself, and has one of each", osd.whoami()));
@@ -140,7 +140,7 @@ impl Places {
     /// A place that is.
     pub fn rest(&self, life: u32, osd: &Osd) -> Result<(), String> {
         for pg in osd.pgs() {
-            let (first, last) = ((life, pg.pgid, pg.peering.last_peering_reset, OsdId::MIN), OsdId::MAX);
+            let (first, last) = ((life, pg.pgid, pg.peering().last_peering_reset, OsdId::MIN), OsdId::MAX);
             let left = self.states.range(first..=(first.0, first.1, first.2, last)).find(|(_, state)| **state != State::Unknown);
             if let Some((key, state)) = left {
                 return Err(format!("osd.{} is at rest, and a place for {} with {} stands as {state:?}", osd.whoami(), pg.pgid, key.3));

@@ -5,7 +5,7 @@
 
 use crate::osd::OsdProcess;
 use denc::{Decoder, Denc};
-use osd_core::pg::peering::State;
+use osd_core::pg::members::peering::State;
 use store::StoreError;
 use types::object_info::SS_ATTR;
 use types::{CollId, Epoch, GHObject, HObject, IntervalSet, PoolId, SnapId, SnapSet};
@@ -39,7 +39,7 @@ pub fn check(osd: &OsdProcess, purged: &Purged, may_keep: &dyn Fn(&HObject, Snap
         return Ok(());
     }
     for pg in osd.core().pgs().filter(|pg| pg.pgid.pgid.pool == purged.pool) {
-        let serves = matches!(pg.peering.state(), State::Active | State::ReplicaActive);
+        let serves = matches!(pg.peering().state(), State::Active | State::ReplicaActive);
         let Ok(Some(record)) = store.load_pg(pg.pgid) else { continue };
         if !serves || !record.missing.is_empty() || record.info.is_incomplete() {
             continue;

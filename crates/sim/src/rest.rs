@@ -3,7 +3,7 @@
 use crate::client::ClientProcess;
 use crate::monitor::Monitor;
 use crate::osd::OsdProcess;
-use osd_core::pg::peering::State;
+use osd_core::pg::members::peering::State;
 
 /// How a healed cluster ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,16 +26,16 @@ pub fn restless(monitor: Option<&Monitor>, osds: &[Option<OsdProcess>], clients:
         let Some(osd) = osd else { return Some(format!("osd.{id} is down")) };
         if !map.is_up(id as i32) || !osd.core().is_up() {
             let own = osd.core().map().epoch;
-            let groups: Vec<String> = osd.core().pgs().map(|pg| format!("{} {:?}", pg.pgid, pg.peering.state())).collect();
+            let groups: Vec<String> = osd.core().pgs().map(|pg| format!("{} {:?}", pg.pgid, pg.peering().state())).collect();
             return Some(format!("osd.{id} (at epoch {own}) is not up in epoch {}: {}", map.epoch, groups.join(", ")));
         }
         if osd.core().map().epoch != map.epoch {
             return Some(format!("osd.{id} has epoch {} of {}", osd.core().map().epoch, map.epoch));
         }
         for pg in osd.core().pgs() {
-            let rests = if pg.peering.is_primary() { pg.peering.is_clean() } else { pg.peering.state() == State::ReplicaActive };
+            let rests = if pg.peering().is_primary() { pg.peering().is_clean() } else { pg.peering().state() == State::ReplicaActive };
             if !rests {
-                let (m, p) = (&pg.peering.mapping, &pg.peering);
+                let (m, p) = (&pg.peering().mapping, pg.peering());
                 let (state, is_recovered) = (p.state(), p.is_recovered());
                 let unfound: Vec<String> = pg.unfound().map(|(obj, lacked)| format!("{obj}: {lacked:?}")).collect();
                 return Some(format!(

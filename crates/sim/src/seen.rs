@@ -1,7 +1,7 @@
 //! What of the cores a run reached: kinds of messages, states of groups and the steps between them. What no seed reached is listed with its reason.
 
 use base::Stamp;
-use osd_core::pg::peering::{EDGES, State};
+use osd_core::pg::members::peering::{EDGES, State};
 use std::collections::BTreeSet;
 
 /// See the module.

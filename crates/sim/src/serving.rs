@@ -26,7 +26,7 @@ impl Serving {
     pub fn look(&mut self, osds: &[Option<OsdProcess>], now_ns: u64) -> Result<(), String> {
         self.now.clear();
         for osd in osds.iter().flatten() {
-            self.now.extend(osd.served(now_ns).map(|pg| (osd.id(), pg.pgid, pg.pool.pg_num)));
+            self.now.extend(osd.served(now_ns).map(|pg| (osd.id(), pg.pgid, pg.pool().pg_num)));
         }
         if self.now != self.last {
             check(&self.now)?;

@@ -1,145 +1,157 @@
-//! What members say while they peer, in the order in which it came: some of it needs our own log, which the store may have to fetch. What comes
-//! behind such a message waits with it.
+//! What other members say to the group, and what comes of it, in order.
+//!
+//! Some of what they say while they peer needs our own log, which the store may have to fetch: what comes behind such a message waits with it.
 
 use super::Pg;
-use super::at_store::Submitted;
 use super::logs::member::Member;
-use super::logs::merge::Merged;
 use super::logs::missing::Missing;
-use super::logs::{LogError, PeerLog, part};
-use super::said::{Said, Stop};
-use crate::event::{Effect, Level};
-use crate::planted::{Bug, planted};
+use super::logs::{LogError, PeerLog};
+use super::members::peering::State;
+use super::members::said::{InOrder, Said, Stop};
+use crate::event::Level;
 use crate::shared::Cx;
-use messages::osd_peering::query_kind;
-use messages::{MOSDPGLog, PgQuery};
-use store::LogDelta;
-use types::{EVersion, GHObject, PgInfo, PgLogEntry, PgShard, Transaction};
+use messages::{MOSDPGInfo2, MOSDPGLog, PgLeaseAck};
+use types::{EVersion, Epoch, OsdId, PgInfo, PgShard};
 
 impl Pg {
     /// Another member says something.
     pub(crate) fn hear(&mut self, from: PgShard, said: Said, cx: &mut Cx<'_>) {
-        self.parked.push_back((from, said));
-        if self.parked.len() == 1 {
-            self.hear_parked(cx);
+        let (requests, work, group) = (&mut self.requests, &mut self.work, &mut self.group);
+        match said {
+            Said::InOrder(said) => {
+                if group.members.park(from, said) {
+                    self.hear_parked(cx);
+                }
+            }
+            Said::Durable { sent, number, complete } => self.acknowledged(from, sent, number, complete, cx),
+            Said::Has { query_epoch, info } => self.notified(from, query_epoch, *info, cx),
+            Said::Lease(m) => group.members.lease_came(from, &m, &group.record, cx),
+            Said::LeaseAck { sent, ack } => self.lease_acknowledged(from.osd, sent, ack, cx),
+            Said::ScrubSlot(m) => work.reserve_came(&m, requests, group, cx),
+            Said::ScrubMap(m) => work.scrub_map_came(&m, requests, group, cx),
+            Said::Place { sent, word } => work.place_word(from, sent, word, requests, group, cx),
+            Said::Parts(envelope, parts) => work.recovery_came(from, envelope, parts, requests, group, cx),
         }
     }
     /// What was said goes on, as far as the store lets it.
-    pub(crate) fn hear_parked(&mut self, cx: &mut Cx<'_>) {
-        while let Some((from, said)) = self.parked.pop_front_if(|_| !self.at_store.is_unsettled()) {
+    pub(super) fn hear_parked(&mut self, cx: &mut Cx<'_>) {
+        while !self.group.backend.at_store.is_unsettled()
+            && let Some((from, said)) = self.group.members.next_parked()
+        {
             let result = match &said {
-                Said::Query(query) => self.queried(from, query, cx),
-                Said::Info(m) => self.info_came(from, m, cx),
-                Said::Log(m) => self.log_came(from, m, cx),
-                Said::Write(m) => self.write_came(m, cx).map_err(Stop::Bad),
-                Said::Entries(m) => self.entries_came(from, m, cx).map_err(Stop::Bad),
-                Said::Scrub(m) => {
-                    self.scrub_asked(from, m, cx);
+                InOrder::Query(query) => self.group.members.queried(from, query, &self.group.record, cx),
+                InOrder::Info(m) => self.info_came(from, m, cx),
+                InOrder::Log(m) => self.log_came(from, m, cx),
+                InOrder::Write(m) => self.group.write_came(m, &mut self.work, cx).map_err(Stop::Bad),
+                InOrder::Entries(m) => self.group.entries_came(from, m, cx).map_err(Stop::Bad),
+                InOrder::Scrub(m) => {
+                    self.work.scrub_asked(from, m, &mut self.requests, &mut self.group, cx);
                     Ok(())
                 }
             };
             match result {
                 Ok(()) => {}
-                Err(Stop::Wait) => return self.parked.push_front((from, said)),
+                Err(Stop::Wait) => return self.group.members.park_again(from, said),
                 Err(Stop::Bad(why)) => cx.log(Level::Error, format!("{}: osd.{from}: {why}", self.pgid)),
             }
         }
     }
-    /// True if peering waits for the store.
-    pub(crate) fn waits_for_log(&self) -> bool {
-        !self.parked.is_empty() || self.peering.wants_log.is_some()
-    }
 
-    /// A primary asks what we have.
-    fn queried(&mut self, from: PgShard, query: &PgQuery, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        if self.peering.is_old(query.epoch_sent) {
+    /// The primary says how the group stands. To a stray it is the word to serve: what that has beyond the primary's log does not count.
+    fn info_came(&mut self, from: PgShard, m: &MOSDPGInfo2, cx: &mut Cx<'_>) -> Result<(), Stop> {
+        let sent = m.epoch_sent.min(m.min_epoch);
+        if self.group.members.peering.is_primary() {
+            if let Some(ack) = m.lease_ack {
+                self.lease_acknowledged(from.osd, sent, ack, cx);
+            }
+            // The first word of each is that its activation is durable.
+            if !self.group.members.peering.is_old(sent) && self.group.members.peering.state() == State::Activating {
+                self.member_activated(from, cx);
+            }
             return Ok(());
         }
-        let log = match query.kind {
-            query_kind::INFO => {
-                self.tell().notify(from, query.epoch_sent, cx);
-                return Ok(());
+        if !self.group.members.peering.is_of_primary(from, sent) {
+            return Ok(());
+        }
+        match self.group.members.peering.state() {
+            State::Stray => {
+                if self.group.record.info().last_update > m.info.last_update {
+                    self.group.rewind_log(&m.info, cx)?;
+                }
+                self.group.follow(&m.info, m.lease.as_ref(), cx)?;
             }
-            query_kind::LOG => {
-                let entries = cx.sh.store.pg_log(self.pgid, query.since, usize::MAX)?;
-                part::after(self.record.log(), &entries, query.since, cx.sh.log_bounds.dups as u64)
+            State::ReplicaActive => {
+                self.group.take_info(&m.info, cx);
+                self.group.save_info(cx);
             }
-            query_kind::FULLLOG => part::whole(self.record.log(), &cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX)?),
-            other => return Err(Stop::Bad(format!("a question of kind {other}"))),
-        };
-        self.tell().log(from, log, query.epoch_sent, cx);
+            _ => {}
+        }
         Ok(())
     }
-
     /// A log comes: that of our primary, or what we asked for as one.
     fn log_came(&mut self, from: PgShard, m: &MOSDPGLog, cx: &mut Cx<'_>) -> Result<(), Stop> {
         let sent = m.epoch.min(m.query_epoch);
-        if !self.peering.is_primary() {
-            return self.log_of_primary(from, sent, m, cx);
+        if !self.group.members.peering.is_primary() {
+            return self.group.log_of_primary(from, sent, m, cx);
         }
-        if self.peering.is_old(sent) {
+        if self.group.members.peering.is_old(sent) {
             return Ok(());
         }
-        if self.peering.best() == Some(from) {
-            self.merge_log(PeerLog::check(m.log.clone())?, &m.info, cx)?;
-            self.record.history_mut().merge(&m.info.history);
-            self.peering.merged(m.info.clone(), Missing::from(m.missing.clone()), cx.clock.mono);
-        } else if self.peering.is_asked_for_log(from) {
+        if self.group.members.peering.best() == Some(from) {
+            self.group.merge_log(PeerLog::check(m.log.clone())?, &m.info, cx)?;
+            self.group.record.history_mut().merge(&m.info.history);
+            self.group.members.peering.merged(m.info.clone(), Missing::from(m.missing.clone()), cx.clock.mono);
+        } else if self.group.members.peering.is_asked_for_log(from) {
             let missing = Missing::from(m.missing.clone());
-            let member = match Member::judge(self.record.log(), m.info.clone(), &PeerLog::check(m.log.clone())?, missing) {
+            let member = match Member::judge(self.group.record.log(), m.info.clone(), &PeerLog::check(m.log.clone())?, missing) {
                 // The part that was asked for begins behind the point where the logs part.
                 Err(LogError::Unanchored(_)) => {
-                    self.tell().query_log(from, None, cx);
+                    self.group.tell().query_log(from, None, cx);
                     return Ok(());
                 }
                 member => member?,
             };
-            self.peering.judged(from, member);
-            self.look_for_unfound(cx);
+            self.group.members.peering.judged(from, member);
+            self.work.look_for_unfound(&mut self.requests, &mut self.group, cx);
         }
         Ok(())
     }
 
-    /// Our log becomes another member's, which counts.
-    pub(super) fn merge_log(&mut self, theirs: PeerLog, info: &PgInfo, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        let common = self.record.common_point(&theirs, info)?;
-        let entries = cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX)?;
-        let divergent = &entries[entries.partition_point(|e| e.version <= common)..];
-        let merged = self.record.merge(theirs, divergent, info)?;
-        self.take_merged(&merged, entries, cx);
-        Ok(())
-    }
-    /// Our log goes back to an older head, which is the primary's.
-    pub(super) fn rewind_log(&mut self, info: &PgInfo, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        let divergent = cx.sh.store.pg_log(self.pgid, info.last_update, usize::MAX)?;
-        let merged = self.record.rewind(&divergent, info)?;
-        self.take_merged(&merged, divergent, cx);
-        Ok(())
-    }
-    /// No log reaches back to what we have: the primary's newest part of it becomes ours, and all objects come by a backfill.
-    pub(super) fn start_anew(&mut self, theirs: PeerLog, info: &PgInfo, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        let merged = self.record.start_anew(theirs, info)?;
-        self.take_merged(&merged, Vec::new(), cx);
-        Ok(())
-    }
-    /// The store follows what the record has become. `entries` are those that it has.
-    fn take_merged(&mut self, merged: &Merged, entries: Vec<PgLogEntry>, cx: &mut Cx<'_>) {
-        self.peering.mapping.note_in(self.record.stats_mut());
-        let mut txn = Transaction::new(self.coll);
-        for obj in &merged.remove {
-            // It need not be there.
-            let obj = GHObject::plain(obj.clone());
-            txn.touch(&obj);
-            txn.remove(&obj);
+    /// A member's activation is durable there; with the last, the group serves.
+    pub(super) fn member_activated(&mut self, from: PgShard, cx: &mut Cx<'_>) {
+        if self.group.members.peering.activated(from, &mut self.group.record, cx.clock.mono) {
+            self.on_active(cx);
         }
-        let delta = self.record.adopted(merged, self.peering.mapping.epoch, &self.peering.past, entries);
-        let delta = match planted(Bug::ForgetMissingRecord) {
-            true => LogDelta { missing: Vec::new(), ..delta },
-            false => delta,
-        };
-        if !self.at_store.takes(txn, Some(delta), Submitted::Record, cx) {
-            let why = format!("{}: the store has no room for what peering found", self.pgid);
-            cx.out.push(Effect::Stop { why: Some(why) });
+    }
+    /// A member of this interval or of another says what it has.
+    fn notified(&mut self, from: PgShard, query_epoch: Epoch, theirs: PgInfo, cx: &mut Cx<'_>) {
+        if !self.group.members.peering.is_primary() || self.group.members.peering.is_old(query_epoch) {
+            return;
         }
+        self.group.members.lease.heard(theirs.history.prior_readable_until_ub_ns, cx.clock.mono);
+        self.group.members.peering.heard(from, theirs, &mut self.group.record, cx.clock.mono);
+        self.work.ask_former(&mut self.group, cx);
+        self.group.members.remove_strays(&self.group.record, cx);
+    }
+    /// A member has a write on disk.
+    fn acknowledged(&mut self, from: PgShard, epoch: Epoch, number: u64, complete: EVersion, cx: &mut Cx<'_>) {
+        if !self.group.members.peering.is_primary() || self.group.members.peering.is_old(epoch) {
+            return;
+        }
+        self.group.members.peering.complete_on_disk(from, complete);
+        if let Some(version) = self.group.backend.inflight.version_of(number) {
+            self.arrived(from, version, cx);
+        }
+    }
+    /// A member has heard of the lease.
+    fn lease_acknowledged(&mut self, from: OsdId, sent: Epoch, ack: PgLeaseAck, cx: &mut Cx<'_>) {
+        if !self.group.members.peering.is_primary() || self.group.members.peering.is_old(sent) {
+            return;
+        }
+        let before = self.group.members.lease.bits();
+        if self.group.members.lease.acknowledged(from, ack, cx.clock.mono) && self.group.members.peering.is_active() {
+            self.requests.serve_waiting(&mut self.work, &mut self.group, cx);
+        }
+        cx.sh.report_soon |= self.group.members.lease.bits() != before;
     }
 }

@@ -1,22 +1,22 @@
 //! What is always true of a group: its record, its store and what is in flight agree.
 //!
-//! [`Pg::assert_invariants`] is cheap and stays on in release builds: each thing that changes the log ends with it. That info, log and missing objects agree
-//! is [`super::record`]'s own. [`Pg::assert_whole`] reads the group's part of the store, and is for tests and the cluster simulator. Changes nothing.
+//! [`Group::assert_invariants`] is cheap and stays on in release builds: each thing that changes the log ends with it. That info, log and missing objects agree
+//! is [`super::record`]'s own. [`Group::assert_whole`] reads the group's part of the store, and is for tests and the cluster simulator. Changes nothing.
 
-use super::Pg;
-use super::peering::State;
+use super::members::peering::State;
 use crate::op::load_object;
+use crate::pg::group::Group;
 use std::collections::BTreeSet;
 use store::{ObjectStore, StoreError};
 use types::{EVersion, HObject, LogOp};
 
-impl Pg {
+impl Group {
     /// The part that costs a few comparisons.
     #[inline]
     pub(super) fn assert_invariants(&self) {
-        if let Some(last) = self.inflight.last_version() {
+        if let Some(last) = self.backend.inflight.last_version() {
             assert!(last <= self.record.info().last_update, "{}: a write in flight at {last} is not in the log", self.pgid);
-            assert!(self.peering.is_primary(), "{}: another than the primary has writes in flight", self.pgid);
+            assert!(self.members.peering.is_primary(), "{}: another than the primary has writes in flight", self.pgid);
         }
     }
 
@@ -27,19 +27,22 @@ impl Pg {
     pub fn assert_whole(&self, store: &dyn ObjectStore, rots: bool) {
         self.assert_invariants();
         self.record.assert_agrees();
-        let (pgid, peering) = (self.pgid, &self.peering);
+        let (pgid, peering) = (self.pgid, &self.members.peering);
         match peering.state() {
             State::Active | State::Activating | State::Peered => {
-                assert!(peering.is_primary() && peering.members().contains(&self.peering.whoami()), "{pgid}: serves and is no primary");
+                assert!(
+                    peering.is_primary() && peering.members().contains(&self.members.peering.whoami()),
+                    "{pgid}: serves and is no primary"
+                );
             }
             State::ReplicaActive => assert!(!peering.is_primary(), "{pgid}: follows itself"),
-            _ => assert!(self.inflight.is_empty(), "{pgid}: writes are in flight while it peers"),
+            _ => assert!(self.backend.inflight.is_empty(), "{pgid}: writes are in flight while it peers"),
         }
         if peering.is_active() {
             let (m, enough) = (&peering.mapping, peering.mapping.min_size as usize);
             assert!(m.acting.len() >= enough, "{pgid}: serves with {:?} of {enough}", m.acting);
         }
-        for write in self.inflight.iter() {
+        for write in self.backend.inflight.iter() {
             assert!(write.waiting.iter().all(|m| peering.members().contains(m)), "{pgid}: a write waits for one that is no member");
         }
         match self.agrees_with(store) {
@@ -49,7 +52,6 @@ impl Pg {
             Err(error) => panic!("{pgid}: its store: {error}"),
         }
     }
-
     fn agrees_with(&self, store: &dyn ObjectStore) -> Result<(), StoreError> {
         let pgid = self.pgid;
         // A new group's first record is on its way.

@@ -4,10 +4,11 @@
 //! both. Nothing of the group may be on its way to the store meanwhile: see `catch_up`. What the store is told is one transaction with the records of all
 //! groups that take part ([`Reshape`]): a power cut leaves all of it or nothing, never objects in one group and their log in another.
 
-use super::at_store::Submitted;
-use super::peering::Mapping;
+use super::Pg;
+use super::backend::at_store::Submitted;
+use super::members::peering::Mapping;
 use super::range::split_bits;
-use super::{Pg, backoff};
+use super::requests::backoff;
 use crate::event::Effect;
 use crate::shared::Cx;
 use maps::PgPool;
@@ -30,7 +31,7 @@ impl Reshape {
     }
     /// The group's collection takes the objects that are the group's by the number of groups that there are now.
     pub fn spread(&mut self, pg: &Pg) {
-        self.txn.collection_set_bits(pg.coll, split_bits(pg.pgid.pgid.seed, pg.pool.pg_num));
+        self.txn.collection_set_bits(pg.group.coll, split_bits(pg.pgid.pgid.seed, pg.group.pool.pg_num));
     }
 }
 
@@ -61,79 +62,74 @@ impl Pg {
         reshape: &mut Reshape,
         cx: &mut Cx<'_>,
     ) -> Pg {
-        assert!(self.inflight.is_empty(), "a map that splits a group begins an interval");
-        let child = SpgId { pgid: child, shard: self.pgid.shard };
-        let bits = split_bits(child.pgid.seed, self.pool.pg_num);
+        assert!(self.group.backend.inflight.is_empty(), "a map that splits a group begins an interval");
+        let child = SpgId { pgid: child, shard: self.group.pgid.shard };
+        let bits = split_bits(child.pgid.seed, self.group.pool.pg_num);
         let txn = &mut reshape.txn;
         txn.create_collection(CollId::Pg(child), bits);
-        txn.split_collection(self.coll, bits, child.pgid.seed, CollId::Pg(child));
+        txn.split_collection(self.group.coll, bits, child.pgid.seed, CollId::Pg(child));
         reshape.spread(self);
 
-        let pool = self.pool.clone();
+        let pool = self.group.pool.clone();
         let goes = |hash: u32| pool.fold(hash) == child.pgid.seed;
-        let mut record = self.record.split_off(child, bits, sum, goes);
+        let mut record = self.group.record.split_off(child, bits, sum, goes);
         let (theirs, ours): (Vec<_>, Vec<_>) = std::mem::take(entries).into_iter().partition(|e| goes(e.soid.hash));
         *entries = ours;
         let (epoch, history) = (mapping.epoch, record.history_mut());
         history.epoch_created = epoch;
-        if mapping.acting_primary != self.peering.mapping.acting_primary {
+        if mapping.acting_primary != self.group.members.peering.mapping.acting_primary {
             history.same_primary_since = epoch;
         }
-        let (past, name) = (self.peering.past.clone(), self.pool_name.clone());
+        let (past, name) = (self.group.members.peering.past.clone(), self.group.pool_name.clone());
         let mut pg = Pg::new(slot, child, pool, name, record, past, mapping, false, cx);
-        pg.lease = self.lease.for_child();
-        reshape.records.push(pg.record.whole(epoch, &pg.peering.past, theirs));
-        pg.record.saved(epoch, true);
+        pg.group.members.lease = self.group.members.lease.for_child();
+        reshape.records.push(pg.group.record.whole(epoch, &pg.group.members.peering.past, theirs));
+        pg.group.record.saved(epoch, true);
         pg
     }
 
-    /// Gives a split or a merge to the store, with this group's record: the parent's, or that of the group that took others in. `entries` are its
-    /// log's.
-    pub(crate) fn reshaped(&mut self, reshape: Reshape, entries: Vec<PgLogEntry>, cx: &mut Cx<'_>) {
-        let delta = LogDelta { with: reshape.records, ..self.record.whole(self.peering.mapping.epoch, &self.peering.past, entries) };
-        if !self.at_store.takes(reshape.txn, Some(delta), Submitted::Record, cx) {
-            let why = format!("{}: no room in the store for the records of a split or a merge", self.pgid);
+    /// Gives a split or a merge to the store. `entries`: those of the log of this group, whose record is written with it: the parent's, or that of the group
+    /// that took others in. With none its record stays as it is: there are fewer groups, and of those that go to this one none is here.
+    pub(crate) fn reshaped(&mut self, reshape: Reshape, entries: Option<Vec<PgLogEntry>>, cx: &mut Cx<'_>) {
+        let (record, peering) = (&mut self.group.record, &self.group.members.peering);
+        let epoch = peering.mapping.epoch;
+        let delta = entries.map(|entries| LogDelta { with: reshape.records, ..record.whole(epoch, &peering.past, entries) });
+        let is_written = delta.is_some();
+        if !self.group.backend.at_store.takes(reshape.txn, delta, Submitted::Record, cx) {
+            let why = format!("{}: no room in the store for a split or a merge", self.pgid);
             cx.out.push(Effect::Stop { why: Some(why) });
         }
-        self.record.saved(self.peering.mapping.epoch, true);
-    }
-
-    /// There are fewer groups, and of those that go to this one none is here: its record stays as it is.
-    pub(crate) fn takes_more(&mut self, reshape: Reshape, cx: &mut Cx<'_>) {
-        if !self.at_store.takes(reshape.txn, None, Submitted::Record, cx) {
-            let why = format!("{}: no room in the store for what a merge changes", self.pgid);
-            cx.out.push(Effect::Stop { why: Some(why) });
+        if is_written {
+            record.saved(epoch, true);
         }
     }
 
     /// Takes in the objects of another group, which is over then. This one has taken in the map already. If either lacks what it had when they were found
     /// ready, this OSD lacks objects without knowing which: all of them are looked at by a backfill.
     pub(crate) fn merge(&mut self, source: Pg, reshape: &mut Reshape, cx: &mut Cx<'_>) {
-        assert!(self.inflight.is_empty() && source.is_settled(), "groups are merged when nothing of them is on its way");
+        assert!(self.group.backend.inflight.is_empty() && source.is_settled(), "groups are merged when nothing of them is on its way");
         backoff::release(source.pgid, cx);
-        reshape.txn.merge_collection(source.coll, self.coll, split_bits(self.pgid.pgid.seed, self.pool.pg_num));
+        reshape.txn.merge_collection(source.group.coll, self.group.coll, split_bits(self.group.pgid.pgid.seed, self.group.pool.pg_num));
         reshape.records.push(LogDelta::forget(source.pgid));
-        let versions = (source.record.info().last_update, self.record.info().last_update);
-        self.record.take_in(source.record, is_as_found_ready(&self.pool, source.pgid.pgid, versions));
+        let versions = (source.group.record.info().last_update, self.group.record.info().last_update);
+        self.group.record.take_in(source.group.record, is_as_found_ready(&self.group.pool, source.pgid.pgid, versions));
     }
     /// After a merge: requests go on, and are looked at anew.
     pub(crate) fn go_on_merged(&mut self, cx: &mut Cx<'_>) {
         // What is at hand of an object may be older than the merge.
-        self.requeue();
-        if self.peering.is_active() {
-            for op in std::mem::take(&mut self.waiting_active) {
-                self.client_op(op, cx);
-            }
+        self.requests.requeue(&mut self.work, &mut self.group);
+        if self.group.members.peering.is_active() {
+            self.requests.take_waiting(&mut self.work, &mut self.group, cx);
         }
     }
 
     /// Makes the group's collection in the store: it is new.
     pub fn create_in_store(&mut self, cx: &mut Cx<'_>) {
-        let mut txn = Transaction::new(self.coll);
-        txn.create_collection(self.coll, split_bits(self.pgid.pgid.seed, self.pool.pg_num));
-        let epoch = self.peering.mapping.epoch;
-        let delta = self.record.standing(epoch, &self.peering.past);
-        self.at_store.takes(txn, Some(delta), Submitted::Record, cx);
-        self.record.saved(epoch, false);
+        let mut txn = Transaction::new(self.group.coll);
+        txn.create_collection(self.group.coll, split_bits(self.group.pgid.pgid.seed, self.group.pool.pg_num));
+        let epoch = self.group.members.peering.mapping.epoch;
+        let delta = self.group.record.standing(epoch, &self.group.members.peering.past);
+        self.group.backend.at_store.takes(txn, Some(delta), Submitted::Record, cx);
+        self.group.record.saved(epoch, false);
     }
 }

@@ -5,13 +5,14 @@ use super::catch_up::Advance;
 use crate::event::{Effect, Level};
 use crate::joint::NextMap;
 use crate::pg::Pg;
-use crate::pg::peering::{Mapping, OsdView, PeerOut, children, parent_seed};
+use crate::pg::members::peering::{Mapping, OsdView, PeerOut, children, parent_seed};
+use crate::pg::members::stats::count_apart;
 use crate::pg::record::Record;
 use crate::pg::split::{COUNT_MAX, Reshape, tells_of_merges};
-use crate::pg::stats::count_apart;
 use crate::shared::EventCx;
 use maps::OsdMap;
-use messages::MOSDPGCreate2;
+use messages::{MOSDAlive, MOSDPGCreate2, MOSDPGTemp, Message, Paxos};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use store::StoreError;
 use types::{CollId, EVersion, Epoch, HObject, OsdId, PastIntervals, PgHistory, PgId, PgInfo, PgLogEntry, SpgId, features};
@@ -41,6 +42,19 @@ impl OsdView for OsdMap {
     }
 }
 
+/// What groups want of the monitor.
+pub(super) fn tell_mon(epoch: Epoch, up_thru: Epoch, pg_temp: BTreeMap<PgId, Vec<OsdId>>, cx: &mut EventCx<'_>) {
+    let paxos = Paxos::at(epoch.into());
+    if up_thru > 0 {
+        let msg = MOSDAlive { paxos, want: up_thru };
+        cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+    }
+    if !pg_temp.is_empty() {
+        let msg = MOSDPGTemp { paxos, map_epoch: epoch, pg_temp, forced: false };
+        cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
+    }
+}
+
 impl Shard {
     /// One map further, whatever is in flight.
     pub(super) fn take_map(&mut self, next: NextMap, cx: &mut EventCx<'_>) {
@@ -59,7 +73,7 @@ impl Shard {
         self.advance_groups(&old, &new, cx);
         self.create_by_map(&old, &new, cx);
         if old.blocklist != new.blocklist || old.range_blocklist != new.range_blocklist {
-            for pg in self.pgs.iter_mut().flatten().filter(|pg| pg.has_watches()) {
+            for pg in self.pgs.iter_mut().flatten() {
                 pg.end_blocklisted_watches(&mut cx.with(&mut self.sh));
             }
         }
@@ -88,10 +102,6 @@ impl Shard {
                 pg.refresh_record(lag, &mut cx.with(&mut self.sh));
             }
         }
-    }
-    /// The oldest map that a group's record names: the group starts from there after a crash.
-    pub fn oldest_record(&self) -> Epoch {
-        self.pgs.iter().flatten().map(|pg| pg.record.saved_epoch()).min().unwrap_or(Epoch::MAX)
     }
     /// After maps.
     pub(super) fn go_on(&mut self, cx: &mut EventCx<'_>) {
@@ -133,7 +143,7 @@ impl Shard {
     pub(super) fn advance_group(&mut self, slot: usize, old: &OsdMap, new: &OsdMap, cx: &mut EventCx<'_>) -> Advance {
         let Some(pg) = &mut self.pgs[slot] else { return Advance::Done };
         // Split off, or merged, while this map was shown to others.
-        if pg.epoch >= new.epoch {
+        if pg.epoch() >= new.epoch {
             return Advance::Done;
         }
         let pgid = pg.pgid;
@@ -144,7 +154,7 @@ impl Shard {
         if pgid.pgid.seed >= pool.pg_num {
             return self.await_merge(slot, old, new, cx);
         }
-        let (old_num, new_num) = (pg.peering.mapping.pg_num, pool.pg_num);
+        let (old_num, new_num) = (pg.peering().mapping.pg_num, pool.pg_num);
         let merged = children(pgid.pgid.seed, new_num, old_num);
         let sources: Vec<usize> = merged
             .iter()
@@ -166,9 +176,9 @@ impl Shard {
         let mapping = self.mapping(new, pgid.pgid).expect("the pool is there");
         let pg = self.pgs[slot].as_mut().expect("looked at above");
         pg.advance(pool, name, mapping, old, &mut cx.with(&mut self.sh));
-        let is_short = sources.len() < merged.len() && tells_of_merges(&pg.pool);
+        let is_short = sources.len() < merged.len() && tells_of_merges(pg.pool());
         if is_short {
-            pg.record.lacks_another();
+            pg.lacks_another();
         }
         if seeds.is_empty() && merged.is_empty() {
             return Advance::Done;
@@ -178,7 +188,7 @@ impl Shard {
             // The groups that it takes in are not here, but their objects may come.
             reshape.spread(pg);
             if !is_short {
-                pg.takes_more(reshape, &mut cx.with(&mut self.sh));
+                pg.reshaped(reshape, None, &mut cx.with(&mut self.sh));
                 return Advance::Done;
             }
         }
@@ -202,7 +212,7 @@ impl Shard {
         // Requests of before a merge are known as duplicates; entries of two logs don't make one.
         let entries = if merged.is_empty() { log } else { Vec::new() };
         let (pg, cx) = (self.pgs[slot].as_mut().expect("looked at above"), &mut cx.with(&mut self.sh));
-        pg.reshaped(reshape, entries, cx);
+        pg.reshaped(reshape, Some(entries), cx);
         if !sources.is_empty() {
             pg.go_on_merged(cx);
         }
@@ -240,10 +250,10 @@ impl Shard {
         let Some((pool, mapping)) = old.pool(target.pgid.pool).cloned().zip(self.mapping(old, target.pgid)) else { return Advance::Done };
         let name = old.pool_name(target.pgid.pool).unwrap_or_default().into();
         let source = &self.pgs[slot].as_ref().expect("called for a group that is here");
-        let (mut info, past) = (PgInfo::new(target), source.peering.past.clone());
-        info.history = source.record.info().history;
-        info.last_epoch_started = source.record.info().last_epoch_started;
-        info.last_interval_started = source.record.info().last_interval_started;
+        let (mut info, past) = (PgInfo::new(target), source.peering().past.clone());
+        info.history = source.record().info().history;
+        info.last_epoch_started = source.record().info().last_epoch_started;
+        info.last_interval_started = source.record().info().last_interval_started;
         info.last_backfill = HObject::min();
         let (place, group_cx) = (self.pgs.len(), &mut cx.with(&mut self.sh));
         let mut pg = Pg::new(place as u32, target, Rc::new(pool), name, Record::new(info), past, mapping, false, group_cx);
@@ -256,17 +266,17 @@ impl Shard {
     /// left over by an earlier map, and goes to it now.
     fn merge_late(&mut self, slot: usize, target: usize, new: &OsdMap, cx: &mut EventCx<'_>) -> Advance {
         let group = |slot: usize| self.pgs[slot].as_ref().expect("called for groups that are here");
-        if group(slot).peering.mapping.pg_num == group(target).peering.mapping.pg_num {
+        if group(slot).peering().mapping.pg_num == group(target).peering().mapping.pg_num {
             return Advance::Waits;
         }
-        if group(target).epoch < new.epoch || ![slot, target].iter().all(|slot| group(*slot).is_quiet()) {
+        if group(target).epoch() < new.epoch || ![slot, target].iter().all(|slot| group(*slot).is_quiet()) {
             self.behind.put(slot);
             return Advance::Waits;
         }
-        let mut reshape = Reshape::new(self.pgs[target].as_ref().expect("called for groups that are here").coll);
+        let mut reshape = Reshape::new(CollId::Pg(group(target).pgid));
         self.merge(slot, target, &mut reshape, cx);
         let (pg, cx) = (self.pgs[target].as_mut().expect("called for groups that are here"), &mut cx.with(&mut self.sh));
-        pg.reshaped(reshape, Vec::new(), cx);
+        pg.reshaped(reshape, Some(Vec::new()), cx);
         pg.go_on_merged(cx);
         Advance::Done
     }
@@ -284,7 +294,7 @@ impl Shard {
         if sources.is_empty() && !splits {
             return Some(Vec::new());
         }
-        let is_ready = |slot: &usize| self.pgs[*slot].as_ref().is_some_and(|pg| pg.is_settled() && pg.epoch >= old.epoch);
+        let is_ready = |slot: &usize| self.pgs[*slot].as_ref().is_some_and(|pg| pg.is_settled() && pg.epoch() >= old.epoch);
         if !is_ready(&slot) || !sources.iter().all(is_ready) {
             return None;
         }
@@ -304,7 +314,7 @@ impl Shard {
                 self.sh.damaged += 1;
                 let text = format!("{} is split without its log, which can't be read: {error}", pg.pgid);
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text });
-                pg.record.forget_entries();
+                pg.forget_entries();
                 Some(Vec::new())
             }
         }
@@ -389,7 +399,7 @@ impl Shard {
         }
         if part == Part::Replica {
             let pg = self.pgs.last_mut().and_then(Option::as_mut).expect("made above");
-            pg.peering.follow_since(since);
+            pg.follow_since(since);
         }
         // Their clients have no reason to send them again, and no map need come.
         for op in self.waiting_pg.remove(&pgid).unwrap_or_default().take_all() {
@@ -443,18 +453,18 @@ impl Shard {
 
     /// Every group peers as far as it goes.
     pub(super) fn activate_all(&mut self, cx: &mut EventCx<'_>) {
-        let (mut up_thru, mut pg_temp) = (0, std::collections::BTreeMap::new());
+        let (mut up_thru, mut pg_temp) = (0, BTreeMap::new());
         for slot in 0..self.pgs.len() {
             self.activate_one(slot, &mut up_thru, &mut pg_temp, cx);
         }
-        self.tell_mon(up_thru, pg_temp, cx);
+        tell_mon(self.sh.map.epoch, up_thru, pg_temp, cx);
     }
 
     pub(super) fn activate_one(
         &mut self,
         slot: usize,
         up_thru: &mut Epoch,
-        pg_temp: &mut std::collections::BTreeMap<PgId, Vec<OsdId>>,
+        pg_temp: &mut BTreeMap<PgId, Vec<OsdId>>,
         cx: &mut EventCx<'_>,
     ) {
         if !self.sh.serves || self.behind.has(slot) {
@@ -466,48 +476,32 @@ impl Shard {
             match one {
                 PeerOut::UpThru(want) => *up_thru = (*up_thru).max(want),
                 PeerOut::PgTemp(want) => drop(pg_temp.insert(pg.pgid.pgid, want)),
-                PeerOut::Query(member) => pg.tell().query(member, &mut cx.with(&mut self.sh)),
-                PeerOut::QueryLog(member, since) => pg.tell().query_log(member, since, &mut cx.with(&mut self.sh)),
-                PeerOut::Notify(member) => pg.tell().notify(member, 0, &mut cx.with(&mut self.sh)),
-                PeerOut::Activate => {}
+                other => unreachable!("{other:?} is no word for the monitor"),
             }
         }
     }
 
     /// Groups whose peering waits for the store go on.
     pub(super) fn peer_waiting(&mut self, cx: &mut EventCx<'_>) {
-        let (mut up_thru, mut pg_temp) = (0, std::collections::BTreeMap::new());
+        let (mut up_thru, mut pg_temp) = (0, BTreeMap::new());
         for slot in 0..self.pgs.len() {
             if self.pgs[slot].as_ref().is_some_and(|pg| pg.waits_for_log()) {
                 self.activate_one(slot, &mut up_thru, &mut pg_temp, cx);
             }
         }
-        self.tell_mon(up_thru, pg_temp, cx);
+        tell_mon(self.sh.map.epoch, up_thru, pg_temp, cx);
     }
 
     /// What groups want of the monitor, once more.
     pub(super) fn ask_again(&mut self, cx: &mut EventCx<'_>) {
-        let (mut up_thru, mut pg_temp) = (0, std::collections::BTreeMap::new());
+        let (mut up_thru, mut pg_temp) = (0, BTreeMap::new());
         for pg in self.pgs() {
-            match pg.peering.asks() {
+            match pg.peering().asks() {
                 Some(PeerOut::UpThru(want)) => up_thru = up_thru.max(want),
                 Some(PeerOut::PgTemp(want)) => drop(pg_temp.insert(pg.pgid.pgid, want)),
                 _ => {}
             }
         }
-        self.tell_mon(up_thru, pg_temp, cx);
-    }
-
-    pub(super) fn tell_mon(&mut self, up_thru: Epoch, pg_temp: std::collections::BTreeMap<PgId, Vec<OsdId>>, cx: &mut EventCx<'_>) {
-        use messages::{MOSDAlive, MOSDPGTemp, Message, Paxos};
-        let paxos = Paxos::at(self.sh.map.epoch.into());
-        if up_thru > 0 {
-            let msg = MOSDAlive { paxos, want: up_thru };
-            cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
-        }
-        if !pg_temp.is_empty() {
-            let msg = MOSDPGTemp { paxos, map_epoch: self.sh.map.epoch, pg_temp, forced: false };
-            cx.out.push(Effect::SendMon(msg.encode(features::SUPPORTED)));
-        }
+        tell_mon(self.sh.map.epoch, up_thru, pg_temp, cx);
     }
 }

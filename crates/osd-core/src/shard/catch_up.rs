@@ -8,7 +8,7 @@
 use super::Shard;
 use super::waiting::Waiting;
 use crate::joint::Came;
-use crate::pg::peering::children;
+use crate::pg::members::peering::children;
 use crate::request::ClientOp;
 use crate::shared::EventCx;
 use maps::OsdMap;
@@ -77,7 +77,7 @@ impl Shard {
         let Some(pool) = self.sh.map.pool(pgid.pgid.pool) else { return false };
         self.behind.groups.iter().filter_map(|slot| self.pgs[*slot].as_ref()).any(|pg| {
             pg.pgid.pgid.pool == pgid.pgid.pool
-                && children(pg.pgid.pgid.seed, pg.peering.mapping.pg_num, pool.pg_num).contains(&pgid.pgid.seed)
+                && children(pg.pgid.pgid.seed, pg.peering().mapping.pg_num, pool.pg_num).contains(&pgid.pgid.seed)
         })
     }
     /// A message about a group that is behind: looked at again when the group is not.
@@ -108,7 +108,7 @@ impl Shard {
                     progress |= self.behind.groups.remove(&slot);
                     continue;
                 };
-                let Some((old, new)) = self.behind.step_from(pg.epoch) else {
+                let Some((old, new)) = self.behind.step_from(pg.epoch()) else {
                     progress |= self.behind.groups.remove(&slot);
                     continue;
                 };

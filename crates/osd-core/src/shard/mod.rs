@@ -33,7 +33,7 @@ use crate::joint::{ToControl, ToShard};
 use crate::map_cache::Maps;
 use crate::pg::Pg;
 use crate::pg::log::WordHash;
-use crate::pg::recovery::host::{Pace, Slots};
+use crate::pg::work::recovery::host::{Pace, Slots};
 use crate::request::ClientOp;
 use crate::reserver::Reserver;
 use crate::setup::OsdSetup;
@@ -182,7 +182,7 @@ impl Shard {
             ToShard::Serves(serves) => self.sh.serves = serves,
             ToShard::Creates(m) => self.creates_came(m, cx),
             ToShard::Purged { pool, snaps } => {
-                self.pgs.iter_mut().flatten().filter(|pg| pg.pgid.pgid.pool == pool).for_each(|pg| pg.trim.missed.union_with(&snaps));
+                self.pgs.iter_mut().flatten().filter(|pg| pg.pgid.pgid.pool == pool).for_each(|pg| pg.purged(&snaps));
             }
             ToShard::MonConnected => self.ask_again(cx),
             ToShard::Scrub(m) => self.scrub_wanted(&m),
@@ -235,15 +235,11 @@ impl Shard {
     pub fn linger(&mut self, limit: Duration) -> bool {
         self.sh.store.linger(limit)
     }
-    /// When a lease is to be renewed, or ends, first.
-    pub fn lease_due_at(&self) -> Option<Stamp> {
-        self.sh.lease_due
-    }
 
     fn scrub_wanted(&mut self, m: &MOSDScrub2) {
         for pgid in &m.pgs {
             if let Some(slot) = self.index.get(pgid) {
-                self.pgs[*slot as usize].as_mut().expect("the index names groups that are here").scrubs.want(m.deep, m.repair);
+                self.pgs[*slot as usize].as_mut().expect("the index names groups that are here").want_scrub(m.deep, m.repair);
             }
         }
     }
@@ -251,7 +247,7 @@ impl Shard {
     fn force_recovery(&mut self, m: &MOSDForceRecovery, cx: &mut EventCx<'_>) {
         for pgid in &m.pgs {
             if let Some(pg) = self.index.get(pgid).and_then(|slot| self.pgs[*slot as usize].as_mut())
-                && pg.peering.is_primary()
+                && pg.peering().is_primary()
             {
                 pg.force(m.options, &mut cx.with(&mut self.sh));
             }

@@ -1,15 +1,15 @@
 //! What OSDs tell each other of placement groups: each message finds its group, when the group has the map that it was sent by.
 
 use super::Shard;
-use super::advance::Part;
+use super::advance::{Part, tell_mon};
 use crate::event::{ConnId, Effect, Level, Peer};
 use crate::joint::Came;
 use crate::peers::notify_info;
-use crate::pg::peering::Mapping;
-use crate::pg::recovery::host;
-use crate::pg::recovery::wire::{self, Envelope};
-use crate::pg::reserve::Kind;
-use crate::pg::{Pg, Said, Word};
+use crate::pg::members::peering::Mapping;
+use crate::pg::work::places::want::Kind;
+use crate::pg::work::recovery::host;
+use crate::pg::work::recovery::wire::{self, Envelope};
+use crate::pg::{InOrder, Pg, Said, Word};
 use crate::planted::{Bug, planted};
 use crate::reserver::News;
 use crate::shared::{Cx, EventCx};
@@ -32,6 +32,12 @@ pub(crate) struct Ahead {
     came: Came,
 }
 
+/// True if the map has the sender where it says that it is: one that is not there is of a life that is over, or no OSD of this cluster's.
+fn is_where_it_says(map: &OsdMap, came: &Came) -> bool {
+    let addrs = usize::try_from(came.from).ok().and_then(|osd| map.cluster_addrs.get(osd));
+    came.at.is_none_or(|at| addrs.is_some_and(|addrs| addrs.0.contains(&at)))
+}
+
 impl Shard {
     /// A message of another OSD.
     pub(super) fn peer_message(&mut self, came: &Came, cx: &mut EventCx<'_>) {
@@ -48,26 +54,28 @@ impl Shard {
                 let mut m = MOSDRepOp::decode(msg)?;
                 m.from.osd = from;
                 if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.min_epoch, cx) {
-                    pg.hear(m.from, Said::Write(Box::new(m)), &mut cx);
+                    pg.hear(m.from, Said::InOrder(InOrder::Write(Box::new(m))), &mut cx);
                 }
             }
             MOSDRepOpReply::KIND => {
                 let mut m = MOSDRepOpReply::decode(msg)?;
                 m.from.osd = from;
                 if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.min_epoch, cx) {
-                    pg.acknowledged(m.from, m.map_epoch, m.tid, m.last_complete_ondisk, &mut cx);
+                    let said = Said::Durable { sent: m.map_epoch, number: m.tid, complete: m.last_complete_ondisk };
+                    pg.hear(m.from, said, &mut cx);
                 }
             }
             MOSDPGUpdateLogMissing::KIND => {
                 let m = MOSDPGUpdateLogMissing::decode(msg)?;
                 if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.min_epoch, cx) {
-                    pg.hear(PgShard::new(from, m.from), Said::Entries(Box::new(m)), &mut cx);
+                    pg.hear(PgShard::new(from, m.from), Said::InOrder(InOrder::Entries(Box::new(m))), &mut cx);
                 }
             }
             MOSDPGUpdateLogMissingReply::KIND => {
                 let m = MOSDPGUpdateLogMissingReply::decode(msg)?;
                 if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.min_epoch, cx) {
-                    pg.acknowledged(PgShard::new(from, m.from), m.map_epoch, m.rep_tid, m.last_complete_ondisk, &mut cx);
+                    let said = Said::Durable { sent: m.map_epoch, number: m.rep_tid, complete: m.last_complete_ondisk };
+                    pg.hear(PgShard::new(from, m.from), said, &mut cx);
                 }
             }
             MOSDPGQuery2::KIND => {
@@ -85,7 +93,7 @@ impl Shard {
             MOSDPGInfo2::KIND => {
                 let m = MOSDPGInfo2::decode(msg)?;
                 if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.epoch_sent, cx) {
-                    pg.hear(PgShard::new(from, m.info.pgid.shard), Said::Info(Box::new(m)), &mut cx);
+                    pg.hear(PgShard::new(from, m.info.pgid.shard), Said::InOrder(InOrder::Info(Box::new(m))), &mut cx);
                 }
             }
             MOSDPGLog::KIND => {
@@ -97,33 +105,33 @@ impl Shard {
             MOSDPGLease::KIND => {
                 let m = MOSDPGLease::decode(msg)?;
                 if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.epoch, cx) {
-                    pg.lease_came(PgShard::new(from, m.pgid.shard), &m, &mut cx);
+                    pg.hear(PgShard::new(from, m.pgid.shard), Said::Lease(m), &mut cx);
                 }
             }
             MOSDPGLeaseAck::KIND => {
                 let m = MOSDPGLeaseAck::decode(msg)?;
                 if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.epoch, cx) {
-                    pg.lease_acknowledged(from, m.epoch, m.ack, &mut cx);
+                    pg.hear(PgShard::new(from, m.pgid.shard), Said::LeaseAck { sent: m.epoch, ack: m.ack }, &mut cx);
                 }
             }
             MOSDRepScrub::KIND => {
                 let m = MOSDRepScrub::decode(msg)?;
                 if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.min_epoch, cx) {
-                    pg.hear(PgShard::new(from, m.pgid.shard), Said::Scrub(Box::new(m)), &mut cx);
+                    pg.hear(PgShard::new(from, m.pgid.shard), Said::InOrder(InOrder::Scrub(Box::new(m))), &mut cx);
                 }
             }
             MOSDRepScrubMap::KIND => {
                 let mut m = MOSDRepScrubMap::decode(msg)?;
                 m.from.osd = from;
                 if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.map_epoch, cx) {
-                    pg.scrub_map_came(&m, &mut cx);
+                    pg.hear(m.from, Said::ScrubMap(Box::new(m)), &mut cx);
                 }
             }
             MOSDScrubReserve::KIND => {
                 let mut m = MOSDScrubReserve::decode(msg)?;
                 m.from.osd = from;
                 if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.map_epoch, cx) {
-                    pg.reserve_came(&m, &mut cx);
+                    pg.hear(m.from, Said::ScrubSlot(m), &mut cx);
                 }
             }
             MOSDPGRemove::KIND => {
@@ -214,7 +222,7 @@ impl Shard {
             }
             return true;
         }
-        if !self.is_where_it_says(came) && !planted(Bug::BelieveAddress) {
+        if !is_where_it_says(&self.sh.map, came) && !planted(Bug::BelieveAddress) {
             return true;
         }
         if self.awaits_map(pgid) {
@@ -222,11 +230,6 @@ impl Shard {
             return true;
         }
         false
-    }
-    /// True if the map has the sender where it says that it is: one that is not there is of a life that is over, or no OSD of this cluster's.
-    fn is_where_it_says(&self, came: &Came) -> bool {
-        let addrs = usize::try_from(came.from).ok().and_then(|osd| self.sh.map.cluster_addrs.get(osd));
-        came.at.is_none_or(|at| addrs.is_some_and(|addrs| addrs.0.contains(&at)))
     }
     /// Messages that waited are looked at again.
     pub(super) fn replay_peers(&mut self, cx: &mut EventCx<'_>) {
@@ -250,7 +253,7 @@ impl Shard {
     fn queried(&mut self, from: OsdId, m: &MOSDPGQuery2, cx: &mut EventCx<'_>) {
         let from = PgShard::new(from, m.query.from);
         if let Some((pg, mut cx)) = self.group(m.pgid, cx) {
-            return pg.hear(from, Said::Query(Box::new(m.query.clone())), &mut cx);
+            return pg.hear(from, Said::InOrder(InOrder::Query(Box::new(m.query.clone()))), &mut cx);
         }
         if self.is_unknown(m.pgid) {
             // What it has is unknown. The answer that it has none would let the others go on without what this OSD alone acknowledged.
@@ -270,7 +273,8 @@ impl Shard {
             self.create_for_peer(m.pgid, m.notify.epoch_sent, history, past, Part::Primary, cx);
         }
         let Some((pg, mut group_cx)) = self.group(m.pgid, cx) else { return };
-        pg.notified(PgShard::new(from, m.notify.from), m.notify.query_epoch, m.notify.info, &mut group_cx);
+        let said = Said::Has { query_epoch: m.notify.query_epoch, info: Box::new(m.notify.info) };
+        pg.hear(PgShard::new(from, m.notify.from), said, &mut group_cx);
         self.peer_on(m.pgid, cx);
     }
 
@@ -285,7 +289,7 @@ impl Shard {
             self.peer_on(pgid, cx);
         }
         let Some((pg, mut group_cx)) = self.group(pgid, cx) else { return };
-        pg.hear(PgShard::new(from, m.from), Said::Log(Box::new(m)), &mut group_cx);
+        pg.hear(PgShard::new(from, m.from), Said::InOrder(InOrder::Log(Box::new(m))), &mut group_cx);
         self.peer_on(pgid, cx);
     }
 
@@ -294,15 +298,15 @@ impl Shard {
         let Some(slot) = self.index.get(&pgid).copied() else { return };
         let (mut up_thru, mut pg_temp) = (0, Default::default());
         self.activate_one(slot as usize, &mut up_thru, &mut pg_temp, cx);
-        self.tell_mon(up_thru, pg_temp, cx);
+        tell_mon(self.sh.map.epoch, up_thru, pg_temp, cx);
     }
 
     /// The primary needs our copy of a group no longer. A group that the map has here stays.
     fn let_go(&mut self, pgid: SpgId, epoch: Epoch, cx: &mut EventCx<'_>) {
         let Some(slot) = self.index.get(&pgid).copied() else { return };
         let pg = self.pgs[slot as usize].as_ref().expect("the index names groups that are here");
-        let (me, m) = (self.sh.whoami, &pg.peering.mapping);
-        if epoch >= pg.peering.last_peering_reset && !m.up.contains(&me) && !m.acting.contains(&me) {
+        let (me, m) = (self.sh.whoami, &pg.peering().mapping);
+        if epoch >= pg.peering().last_peering_reset && !m.up.contains(&me) && !m.acting.contains(&me) {
             self.remove(slot as usize, cx);
         }
     }
@@ -323,7 +327,7 @@ impl Shard {
         let Some(slot) = self.index.get(&pgid).copied() else { return };
         let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
         let from = PgShard::new(from, pgid.shard);
-        pg.place_word(from, sent, word, &mut cx.with(&mut self.sh));
+        pg.hear(from, Said::Place { sent, word }, &mut cx.with(&mut self.sh));
     }
     /// What the OSD's places came to is told to their groups. False if there was nothing.
     pub(super) fn tell_places(&mut self, cx: &mut EventCx<'_>) -> bool {
@@ -345,13 +349,12 @@ impl Shard {
     fn place_news(&mut self, is_local: bool, (pgid, news): (SpgId, News), cx: &mut EventCx<'_>) {
         let Some(slot) = self.index.get(&pgid).copied() else { return };
         let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
-        let mut cx = cx.with(&mut self.sh);
-        if is_local { pg.local_news(news, &mut cx) } else { pg.remote_news(news, &mut cx) }
+        pg.place_news(is_local, news, &mut cx.with(&mut self.sh));
     }
     /// A message of another member about objects of a group, sent by a map that we have.
     fn recovery_came(&mut self, from: OsdId, envelope: Envelope, parts: Vec<host::Part>, cx: &mut EventCx<'_>) {
         let Some(slot) = self.index.get(&envelope.pgid).copied() else { return };
         let pg = self.pgs[slot as usize].as_mut().expect("the index names groups that are here");
-        pg.recovery_came(from, envelope, parts, &mut cx.with(&mut self.sh));
+        pg.hear(PgShard::new(from, envelope.from.shard), Said::Parts(envelope, parts), &mut cx.with(&mut self.sh));
     }
 }

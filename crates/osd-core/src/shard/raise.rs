@@ -8,9 +8,9 @@ use crate::pg::range::split_bits;
 use crate::pg::record::Record;
 use crate::shared::EventCx;
 use maps::OsdMap;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use store::{PgRecord, StoreError};
+use store::{ObjectStore, PgRecord, StoreError};
 use types::{CollId, Epoch, HObject, PastIntervals, PgInfo, PgMissingItem, SpgId, Transaction, Uuid};
 
 /// One group's memory.
@@ -66,6 +66,12 @@ impl Loaded {
     }
 }
 
+/// A number of groups by which this one has the objects that its collection takes. Nothing if the store can't say.
+fn pg_num_of(store: &dyn ObjectStore, pgid: SpgId) -> Option<u32> {
+    let bits = store.collection_bits(CollId::Pg(pgid)).ok()??;
+    1_u32.checked_shl(bits).filter(|pg_num| pgid.pgid.seed < *pg_num)
+}
+
 impl Shard {
     /// Gives the store a change of the OSD's own objects.
     pub fn keep(&mut self, txn: Transaction) -> Result<(), StoreError> {
@@ -74,9 +80,6 @@ impl Shard {
     /// The record of a group can't be read.
     pub fn note_damaged(&mut self, pgid: SpgId) {
         self.damaged_groups.insert(pgid);
-    }
-    pub fn damaged_groups(&self) -> &BTreeSet<SpgId> {
-        &self.damaged_groups
     }
     /// Why an OSD ends that can't say what it has of a group.
     pub fn why_it_ends(&self, pgid: SpgId) -> String {
@@ -100,11 +103,6 @@ impl Shard {
         self.sh.osd_features = self.sh.map.up_osd_features() & types::features::SUPPORTED;
     }
 
-    /// A number of groups by which this one has the objects that its collection takes. Nothing if the store can't say.
-    fn pg_num_of(&self, pgid: SpgId) -> Option<u32> {
-        let bits = self.sh.store.collection_bits(CollId::Pg(pgid)).ok()??;
-        1_u32.checked_shl(bits).filter(|pg_num| pgid.pgid.seed < *pg_num)
-    }
     /// These groups' records name maps that are not here: nothing is known of them until those come.
     pub fn raise_later(&mut self, groups: Vec<Loaded>) {
         self.unraised.extend(groups);
@@ -151,7 +149,7 @@ impl Shard {
         let name = map.pool_name(l.pgid.pgid.pool).unwrap_or_default().into();
         let gap = l.epoch < mapping.epoch;
         let (mut pool, mut mapping) = (pool.clone(), mapping);
-        if let Some(pg_num) = self.pg_num_of(l.pgid).filter(|_| gap) {
+        if let Some(pg_num) = pg_num_of(&*self.sh.store, l.pgid).filter(|_| gap) {
             let of = |pg_num| if l.pgid.pgid.seed < pg_num { Some(split_bits(l.pgid.pgid.seed, pg_num)) } else { None };
             if of(pg_num) != of(pool.pg_num) {
                 // It was split or merged, or was to be, by a map that is gone. It begins before ours, and takes in the difference with ours.
@@ -164,8 +162,7 @@ impl Shard {
         let record = Record::load(l.info, l.log, l.missing.into(), if l.is_stale { 0 } else { l.epoch });
         let mut pg = Pg::new(place, l.pgid, Rc::new(pool), name, record, l.past, mapping.clone(), false, &cx);
         if gap {
-            // What happened in maps that no OSD has any more can't be known: another interval begins.
-            pg.peering.start_interval(&mut pg.record, mapping, &*map, cx.clock.mono);
+            pg.start_after_gap(mapping, &map, &cx);
         }
         self.insert(pg);
     }

@@ -538,7 +538,8 @@ impl Cluster {
         keys
     }
     pub fn states(&self) -> Vec<String> {
-        let of = |id: usize, node: &Node| node.osd.pgs().map(|pg| format!("{id}:{} {:?}", pg.pgid, pg.peering.state())).collect::<Vec<_>>();
+        let of =
+            |id: usize, node: &Node| node.osd.pgs().map(|pg| format!("{id}:{} {:?}", pg.pgid, pg.peering().state())).collect::<Vec<_>>();
         self.nodes.iter().enumerate().filter_map(|(id, n)| Some(of(id, n.as_ref()?))).flatten().collect()
     }
     /// Every group's primary says that it is clean.
@@ -547,11 +548,11 @@ impl Cluster {
             let pgid = PgId::new(POOL, seed);
             let primary = self.nodes[self.primary(pgid) as usize].as_ref().expect("a primary runs");
             let pg = primary.osd.pgs().find(|pg| pg.pgid.pgid == pgid);
-            assert!(pg.is_some_and(|pg| pg.peering.is_clean()), "{pgid} is not clean: {:?}; {:?}", self.states(), self.errors);
+            assert!(pg.is_some_and(|pg| pg.peering().is_clean()), "{pgid} is not clean: {:?}; {:?}", self.states(), self.errors);
         }
     }
     pub fn is_active(&self, pgid: PgId) -> bool {
         let node = usize::try_from(self.primary(pgid)).ok().and_then(|osd| self.nodes[osd].as_ref());
-        node.is_some_and(|node| node.osd.pgs().any(|pg| pg.pgid.pgid == pgid && pg.peering.is_active()))
+        node.is_some_and(|node| node.osd.pgs().any(|pg| pg.pgid.pgid == pgid && pg.peering().is_active()))
     }
 }

@@ -38,7 +38,7 @@ fn a_stock_monitors_words_make_our_osd_say_what_a_stock_one_did() {
     let Player { osd, told, .. } = ours;
     let ours: Vec<RawMessage> = told.into_iter().filter(|(_, to, _)| *to == To::Monitor).map(|(_, _, raw)| raw).collect();
     assert_eq!((osd.map().epoch, osd.is_up()), (last.epoch, true));
-    assert!(osd.pgs().count() > 0 && osd.pgs().all(|pg| pg.peering.is_clean()));
+    assert!(osd.pgs().count() > 0 && osd.pgs().all(|pg| pg.peering().is_clean()));
     assert_eq!(turns(ours.iter()), turns(said.iter().filter(|s| s.who == 1).map(|s| &s.raw)));
     // The same groups are told to be made.
     let told = |created: Vec<MOSDPGCreated>| created.into_iter().map(|m| m.pgid).collect::<BTreeSet<PgId>>();

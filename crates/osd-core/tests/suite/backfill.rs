@@ -169,7 +169,7 @@ fn a_member_that_was_away_longer_than_the_log_reaches_keeps_what_is_the_same() {
     c.start(1);
     assert_done(&mut c, "away");
     let node = c.nodes[c.primary(PgId::new(POOL, 0)) as usize].as_ref().unwrap();
-    let sum = &node.osd.pgs().next().unwrap().record.info().stats.stats.sum;
+    let sum = &node.osd.pgs().next().unwrap().record().info().stats.stats.sum;
     let (recovered, all) = (sum.num_objects_recovered, sum.num_objects);
     assert!(recovered <= all - 60, "{recovered} of {all} objects were sent, 60 of which had not changed");
 }
@@ -203,7 +203,7 @@ fn flags_full_targets_and_refusals_hold_it_back_for_as_long() {
     empty(&mut c, 2);
     c.start(2);
     c.settle();
-    let held = |c: &Cluster| c.nodes[2].as_ref().unwrap().osd.pgs().map(|pg| pg.record.info().stats.stats.sum.num_objects).sum::<i64>();
+    let held = |c: &Cluster| c.nodes[2].as_ref().unwrap().osd.pgs().map(|pg| pg.record().info().stats.stats.sum.num_objects).sum::<i64>();
     assert_eq!(held(&c), 0, "nothing moves while the map says so");
     assert!(bits(&c) & (pg_state::BACKFILLING | pg_state::BACKFILL_WAIT) != 0 && bits(&c) & pg_state::DEGRADED != 0);
     c.publish(|m| m.osd_state[2] |= osd_state::BACKFILLFULL);
@@ -239,7 +239,7 @@ fn one_group_at_a_time_is_filled_unless_the_option_says_more() {
         c.start(2);
         let mut most = 0;
         while c.step() {
-            let backfilling = |pg: &&osd_core::pg::Pg| pg.peering.is_primary() && pg.state_bits() & pg_state::BACKFILLING != 0;
+            let backfilling = |pg: &&osd_core::pg::Pg| pg.peering().is_primary() && pg.state_bits() & pg_state::BACKFILLING != 0;
             most = most.max(c.nodes.iter().flatten().flat_map(|node| node.osd.pgs()).filter(backfilling).count());
         }
         assert!(most <= places && most > 0, "{most} groups were filled at a time with {places} places");

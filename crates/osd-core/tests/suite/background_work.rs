@@ -49,8 +49,8 @@ fn a_scrub_goes_on_without_ticks_and_is_shown() {
         assert!(wants_turn(&w), "{kind:?}");
         w.go_on();
         let pg = w.osd.pgs().next().unwrap();
-        assert!(pg.record.info().history.last_deep_scrub_stamp.sec > 0, "{kind:?}: it is through");
-        assert_eq!(pg.record.info().stats.objects_scrubbed, 300);
+        assert!(pg.record().info().history.last_deep_scrub_stamp.sec > 0, "{kind:?}: it is through");
+        assert_eq!(pg.record().info().stats.objects_scrubbed, 300);
         assert_eq!(rows(&mut w), []);
     }
 }
@@ -70,11 +70,11 @@ fn trimming_goes_on_in_turns_and_is_shown() {
         assert!(wants_turn(&w), "{kind:?}");
         assert_eq!(of(&rows(&mut w), "snaptrim"), 1, "{kind:?}: {:?}", rows(&mut w));
         w.feed(Event::Continue);
-        let left = w.osd.pgs().next().unwrap().record.info().stats.stats.sum.num_object_clones;
+        let left = w.osd.pgs().next().unwrap().record().info().stats.stats.sum.num_object_clones;
         assert!(left > 0 && (kind != Kind::Memory || left < 50), "{kind:?}: {left} clones are left after one turn");
         w.go_on();
         assert_eq!(rows(&mut w), []);
-        assert!(w.osd.pgs().next().unwrap().record.info().purged_snaps.contains_point(2));
+        assert!(w.osd.pgs().next().unwrap().record().info().purged_snaps.contains_point(2));
     }
 }
 

@@ -167,8 +167,8 @@ fn how_full_it_is_is_told_and_taken_back() {
 fn without_room_clients_wait_or_hear_of_it_and_removing_helps() {
     let mut w = World::new(Kind::Memory, 1);
     w.write("a", &[1; 4096]);
-    let version = |w: &World| w.osd.pgs().next().unwrap().record.info().last_update;
-    let before = (version(&w), w.osd.pgs().next().unwrap().record.info().stats.stats.sum);
+    let version = |w: &World| w.osd.pgs().next().unwrap().record().info().last_update;
+    let before = (version(&w), w.osd.pgs().next().unwrap().record().info().stats.stats.sum);
     w.store.borrow_mut().refuses = true;
     // Who has not said that it wants to know is not answered; the monitor hears at once.
     let waits = w.request("a", vec![write_full(&[2; 4096])]);
@@ -178,7 +178,7 @@ fn without_room_clients_wait_or_hear_of_it_and_removing_helps() {
     tries.flags |= osd_flag::FULL_TRY;
     assert_eq!(w.send(1, &tries).remove(0).result, -ENOSPC);
     // What was refused left no trace.
-    let sum = w.osd.pgs().next().unwrap().record.info().stats.stats.sum;
+    let sum = w.osd.pgs().next().unwrap().record().info().stats.stats.sum;
     assert_eq!((version(&w), sum.num_objects, sum.num_bytes), (before.0, before.1.num_objects, before.1.num_bytes));
     assert_eq!(w.read("a").unwrap(), [1; 4096]);
     mark(&mut w, osd_state::FULL);

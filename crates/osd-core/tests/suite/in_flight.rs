@@ -36,7 +36,7 @@ fn give(w: &mut World, m: &MOSDOp) {
     w.feed(Event::Message { conn: ConnId(1), msg: received(&m.encode(features::SUPPORTED)) });
 }
 fn epochs(w: &World) -> Vec<Epoch> {
-    w.osd.pgs().map(|pg| pg.peering.mapping.epoch).collect()
+    w.osd.pgs().map(|pg| pg.peering().mapping.epoch).collect()
 }
 fn kinds() -> impl Iterator<Item = Kind> {
     [Kind::Memory].into_iter().chain((1..4).map(Kind::Fetching))
@@ -124,7 +124,7 @@ fn in_flight_over_intervals(kind: Kind, durable: usize, reads_between: bool) {
         assert_eq!(&reply.ops[0].outdata[..], seen.as_bytes());
     }
     assert_eq!(w.read("a").unwrap(), content.as_bytes(), "{durable} durable");
-    let version = w.osd.pgs().next().unwrap().record.info().last_update.version;
+    let version = w.osd.pgs().next().unwrap().record().info().last_update.version;
     assert_eq!(version, 7, "each write was executed once");
     assert_eq!(w.one("a", vec![append(b"6")]).result, 0);
 }
@@ -190,7 +190,7 @@ fn a_split_and_a_merge_wait_for_the_groups_own_store_only() {
         give(&mut w, &m);
         w.publish(|map| set_pg_num(map, 4));
         let newest = w.map.epoch;
-        let of = |w: &World| w.osd.pgs().map(|pg| (pg.pgid.pgid.seed, pg.peering.mapping.epoch)).collect::<Vec<_>>();
+        let of = |w: &World| w.osd.pgs().map(|pg| (pg.pgid.pgid.seed, pg.peering().mapping.epoch)).collect::<Vec<_>>();
         assert_eq!(of(&w), [(0, newest), (1, newest - 1), (2, newest)], "group 1 waits and no other");
         w.publish(|map| set_pg_num(map, 3));
         let newest = w.map.epoch;
@@ -327,7 +327,7 @@ fn a_crash_at_any_change_of_a_split_or_a_merge_loses_nothing() {
         w.restart(|_| TestStore::replay(&journal[..cut], None));
         w.connect(1, 4001);
         let counts: Vec<_> =
-            w.osd.pgs().map(|pg| (pg.record.info().stats.stats.sum.num_objects, pg.record.info().stats.stats_invalid)).collect();
+            w.osd.pgs().map(|pg| (pg.record().info().stats.stats.sum.num_objects, pg.record().info().stats.stats_invalid)).collect();
         assert_eq!(counts.iter().map(|(n, _)| n).sum::<i64>(), names.len() as i64, "after {cut} changes");
         assert!(counts.iter().all(|(n, is_guess)| *n >= 0 && !is_guess), "after {cut} changes: {counts:?}");
         w.osd.pgs().for_each(|pg| pg.assert_whole(w.osd.store(), false));
@@ -348,7 +348,7 @@ fn a_merge_of_groups_that_lack_something_makes_one_that_knows() {
         for n in 0..8 {
             w.write(&format!("o{n}"), b"x");
         }
-        let at = |w: &World, seed: u32| w.osd.pgs().find(|pg| pg.pgid.pgid.seed == seed).unwrap().record.info().last_update;
+        let at = |w: &World, seed: u32| w.osd.pgs().find(|pg| pg.pgid.pgid.seed == seed).unwrap().record().info().last_update;
         let (source, target) = (at(&w, 1), at(&w, 0));
         w.publish(|map| {
             set_pg_num(map, 1);
@@ -357,6 +357,6 @@ fn a_merge_of_groups_that_lack_something_makes_one_that_knows() {
             meta.source_version.version += u64::from(lacks);
         });
         let pg = w.osd.pgs().next().unwrap();
-        assert_eq!((w.osd.pgs().count(), pg.record.info().is_incomplete()), (1, lacks));
+        assert_eq!((w.osd.pgs().count(), pg.record().info().is_incomplete()), (1, lacks));
     }
 }

@@ -66,7 +66,7 @@ fn a_change_that_does_not_fit_is_asked_for_as_a_whole() {
     (m.maps, m.incrementals) = (whole(&w, before + 2), Default::default());
     w.feed(Event::Mon(m.encode(features::SUPPORTED)));
     assert_eq!(w.osd.map().epoch, before + 2);
-    assert!(w.osd.pgs().all(|pg| pg.record.info().history.same_interval_since == before + 2), "the size changed twice");
+    assert!(w.osd.pgs().all(|pg| pg.record().info().history.same_interval_since == before + 2), "the size changed twice");
     w.settle();
 }
 
@@ -77,7 +77,7 @@ fn maps_that_are_gone_end_the_interval() {
     let epoch = w.map.epoch;
     newest_alone(&mut w, epoch);
     assert_eq!(w.osd.map().epoch, epoch);
-    assert!(w.osd.pgs().all(|pg| pg.record.info().history.same_interval_since == epoch));
+    assert!(w.osd.pgs().all(|pg| pg.record().info().history.same_interval_since == epoch));
     w.settle();
 }
 

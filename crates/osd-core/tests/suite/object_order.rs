@@ -1,4 +1,4 @@
-//! The order of requests on one object, through the whole core; the order alone is tested where it lies (`pg/order.rs`).
+//! The order of requests on one object, through the whole core; the order alone is tested where it lies (`pg/requests/order/mod.rs`).
 
 use crate::world::{Kind, POOL, World, received, write_full};
 use bytes::Bytes;

@@ -51,7 +51,7 @@ fn what_is_written_is_read(kind: Kind) {
     assert_eq!(w.read("a").unwrap(), b"hello");
     assert_eq!(w.one("a", vec![InOp::new(OsdOp::new(OpCode::DELETE), Bytes::new())]).result, 0);
     assert_eq!(w.read("a"), Err(ENOENT));
-    let sum: i64 = w.osd.pgs().map(|pg| pg.record.info().stats.stats.sum.num_objects).sum();
+    let sum: i64 = w.osd.pgs().map(|pg| pg.record().info().stats.stats.sum.num_objects).sum();
     assert_eq!(sum, 0);
 }
 
@@ -82,7 +82,7 @@ fn a_repeated_request_is_answered_and_not_executed_again(kind: Kind) {
     for _ in 0..400 {
         w.write("c", b"1");
     }
-    assert!(w.osd.pgs().next().unwrap().record.log().len() < 300);
+    assert!(w.osd.pgs().next().unwrap().record().log().len() < 300);
     assert_eq!(w.send(1, &m).len(), 1);
     assert_eq!(w.read("b").unwrap(), b"x");
 }
@@ -228,7 +228,7 @@ fn a_merge_waits_until_both_groups_are_quiet(kind: Kind) {
     assert_eq!(quiet, [1, 3]);
     let told = w.sent_to_mon::<MOSDPGReadyToMerge>();
     assert_eq!((told.len(), told[0].pgid, told[0].ready), (1, PgId::new(POOL, 3), true));
-    let clean = w.osd.pgs().find(|pg| pg.pgid.pgid.seed == 1).unwrap().record.info().history;
+    let clean = w.osd.pgs().find(|pg| pg.pgid.pgid.seed == 1).unwrap().record().info().history;
     assert_eq!((told[0].last_epoch_clean, told[0].last_epoch_started), (clean.last_epoch_clean, clean.last_epoch_started));
     // Said once, and again to a monitor that may not have heard.
     w.feed(Event::Tick);
@@ -256,21 +256,22 @@ fn a_split_keeps_objects_and_requests(kind: Kind) {
             last = Some(m);
         }
         let mut m = last.unwrap();
-        let before = w.osd.pgs().map(|pg| pg.record.info().stats.stats.sum.num_objects).sum::<i64>();
+        let before = w.osd.pgs().map(|pg| pg.record().info().stats.stats.sum.num_objects).sum::<i64>();
         w.publish(|map| {
             let pool = map.pools.get_mut(&POOL).unwrap();
             (pool.pg_num, pool.pgp_num, pool.pg_num_pending, pool.last_change) = (to, to, to, map.epoch);
         });
         w.settle();
         assert_eq!(w.osd.pgs().count(), to as usize);
-        let sums = |w: &World, f: fn(&types::ObjectStatSum) -> i64| w.osd.pgs().map(|pg| f(&pg.record.info().stats.stats.sum)).sum::<i64>();
+        let sums =
+            |w: &World, f: fn(&types::ObjectStatSum) -> i64| w.osd.pgs().map(|pg| f(&pg.record().info().stats.stats.sum)).sum::<i64>();
         assert_eq!((sums(&w, |s| s.num_objects), sums(&w, |s| s.num_bytes)), (before, before * 8));
         let mut rng = Rng::new(u64::from(to));
         for i in 0..100 {
             assert_eq!(w.read(&format!("o{i}")).unwrap(), rng.u64().to_le_bytes(), "{from} to {to}, object {i}");
         }
         // What was answered before the split is known after it.
-        let version = |w: &World| w.osd.pgs().map(|pg| pg.record.info().last_update.version).max();
+        let version = |w: &World| w.osd.pgs().map(|pg| pg.record().info().last_update.version).max();
         let was = version(&w);
         m.map_epoch = w.map.epoch;
         m.pgid.pgid.seed = w.map.pools[&POOL].fold(m.hobj.hash);
@@ -363,7 +364,7 @@ fn removed_snapshots_are_trimmed_and_reported(kind: Kind) {
     m = w.request("a", vec![write_full(b"new")]);
     m.snapc = SnapContext { seq: 2, snaps: vec![2] };
     w.send(1, &m);
-    let objects = |w: &World| w.osd.pgs().next().unwrap().record.info().stats.stats.sum.num_objects;
+    let objects = |w: &World| w.osd.pgs().next().unwrap().record().info().stats.stats.sum.num_objects;
     assert_eq!(objects(&w), 2);
     let mut at_snap = w.request("a", vec![InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new())]);
     at_snap.hobj.snap = 2;
@@ -374,7 +375,7 @@ fn removed_snapshots_are_trimmed_and_reported(kind: Kind) {
         removed.insert(2, 1);
         removed.insert(5, 1);
     });
-    let purged = |w: &World, s| w.osd.pgs().next().unwrap().record.info().purged_snaps.contains_point(s);
+    let purged = |w: &World, s| w.osd.pgs().next().unwrap().record().info().purged_snaps.contains_point(s);
     assert!(purged(&w, 5) || kind != Kind::Memory);
     w.go_on();
     assert!(purged(&w, 2));

@@ -21,9 +21,9 @@ fn assert_logs_agree(c: &Cluster, what: &str) {
         let primary = c.primary(pgid.pgid);
         let pg = c.nodes[primary as usize].as_ref().unwrap().osd.pgs().find(|pg| pg.pgid == pgid).unwrap();
         let ours = record(primary);
-        assert!(pg.peering.is_active(), "{what}: {pgid}: {:?} {:?}", c.states(), c.errors);
-        assert!(pg.peering.is_recovered(), "{what}: {pgid}: {:?}", c.states());
-        for member in pg.peering.members().iter().filter(|member| member.osd != primary) {
+        assert!(pg.peering().is_active(), "{what}: {pgid}: {:?} {:?}", c.states(), c.errors);
+        assert!(pg.peering().is_recovered(), "{what}: {pgid}: {:?}", c.states());
+        for member in pg.peering().members().iter().filter(|member| member.osd != primary) {
             let theirs = record(member.osd);
             assert_eq!(theirs.info.last_update, ours.info.last_update, "{what}: {pgid}: osd.{member}");
             let tail = theirs.info.log_tail.max(ours.info.log_tail);
@@ -76,7 +76,11 @@ fn logs_are_one_after_any_deaths_and_returns() {
         for m in sent.iter().filter(|m| answered.contains(&m.tid)) {
             let primary = c.nodes[c.primary(m.pgid.pgid) as usize].as_ref().unwrap();
             let pg = primary.osd.pgs().find(|pg| pg.pgid == m.pgid).unwrap();
-            assert!(pg.record.log().find(&m.reqid_from(EntityName::client(4001))).is_some(), "seed {seed}: request {} was answered", m.tid);
+            assert!(
+                pg.record().log().find(&m.reqid_from(EntityName::client(4001))).is_some(),
+                "seed {seed}: request {} was answered",
+                m.tid
+            );
         }
     }
 }

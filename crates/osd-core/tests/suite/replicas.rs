@@ -155,7 +155,7 @@ fn a_snapshot_is_purged_when_every_member_has_trimmed() {
         assert_eq!(clones(&c), 3);
         c.publish(|m| drop(m.removed_snaps_queue.insert(POOL, IntervalSet::of(1, 1))));
         let purged = |c: &Cluster, osd: usize| {
-            c.nodes[osd].as_ref().is_some_and(|n| n.osd.pgs().any(|pg| pg.record.info().purged_snaps.contains_point(1)))
+            c.nodes[osd].as_ref().is_some_and(|n| n.osd.pgs().any(|pg| pg.record().info().purged_snaps.contains_point(1)))
         };
         let primary = c.primary(pgid) as usize;
         for _ in 0..50 {
@@ -209,7 +209,7 @@ fn a_snapshot_is_not_purged_while_members_lack_objects() {
         let what = format!("seed {seed}, the primary: {first}");
         assert_eq!((missing(&c, away), c.clones(away, pgid), c.clones(1 - away, pgid)), (2, 0, 1), "{what}");
         let is_purged =
-            |c: &Cluster, osd: usize| c.nodes[osd].as_ref().unwrap().osd.pgs().any(|pg| pg.record.info().purged_snaps.contains_point(1));
+            |c: &Cluster, osd: usize| c.nodes[osd].as_ref().unwrap().osd.pgs().any(|pg| pg.record().info().purged_snaps.contains_point(1));
         c.publish(|m| drop(m.removed_snaps_queue.insert(POOL, IntervalSet::of(1, 1))));
         c.settle();
         assert!((0..2).all(|osd| !is_purged(&c, osd)), "{what}: purged while a member has the clone");
@@ -298,7 +298,7 @@ fn a_write_waits_until_a_recovered_object_is_durable() {
     c.settle();
     assert_eq!(c.one("o", vec![append(b"2")]).unwrap().result, 0);
     let group = |c: &Cluster, id: usize| {
-        c.nodes[id].as_ref().and_then(|node| node.osd.pgs().next().map(|pg| (pg.peering.is_active(), pg.record.info().last_update)))
+        c.nodes[id].as_ref().and_then(|node| node.osd.pgs().next().map(|pg| (pg.peering().is_active(), pg.record().info().last_update)))
     };
     c.start(primary);
     while !group(&c, primary).is_some_and(|(is_active, _)| is_active) {

@@ -89,9 +89,9 @@ fn a_store_goes_on_in_another_osd() {
         let before: Vec<_> = w
             .osd
             .pgs()
-            .map(|pg| (pg.pgid, pg.record.info().last_update, pg.record.info().stats.stats.sum, pg.record.log().len()))
+            .map(|pg| (pg.pgid, pg.record().info().last_update, pg.record().info().stats.stats.sum, pg.record().log().len()))
             .collect();
-        let epochs: Vec<_> = w.osd.pgs().map(|pg| pg.record.info().history.same_interval_since).collect();
+        let epochs: Vec<_> = w.osd.pgs().map(|pg| pg.record().info().history.same_interval_since).collect();
         let known = (w.osd.superblock().clone(), w.osd.map().epoch);
         restart_whole(&mut w, kind);
         assert_eq!(w.osd.superblock().osd_fsid, known.0.osd_fsid);
@@ -99,11 +99,11 @@ fn a_store_goes_on_in_another_osd() {
         let after: Vec<_> = w
             .osd
             .pgs()
-            .map(|pg| (pg.pgid, pg.record.info().last_update, pg.record.info().stats.stats.sum, pg.record.log().len()))
+            .map(|pg| (pg.pgid, pg.record().info().last_update, pg.record().info().stats.stats.sum, pg.record().log().len()))
             .collect();
         assert_eq!(before, after);
         // Down and up again: another interval, and up_thru had to show it.
-        assert!(w.osd.pgs().zip(&epochs).all(|(pg, e)| pg.record.info().history.same_interval_since > *e));
+        assert!(w.osd.pgs().zip(&epochs).all(|(pg, e)| pg.record().info().history.same_interval_since > *e));
         // A resend has the old answer.
         let again = w.send(1, &MOSDOp { attempt: 1, map_epoch: w.map.epoch, ..m.clone() }).remove(0);
         assert_eq!((again.result, again.replay_version, again.user_version), (0, first.replay_version, first.user_version));
@@ -131,7 +131,8 @@ fn duplicates_outlive_log_and_process() {
     for i in 0..400 {
         w.write("c", format!("{i}").as_bytes());
     }
-    let log = |w: &World| w.osd.pgs().map(|pg| (pg.record.log().len(), pg.record.log().dups_len(), pg.record.log().tail())).next().unwrap();
+    let log =
+        |w: &World| w.osd.pgs().map(|pg| (pg.record().log().len(), pg.record().log().dups_len(), pg.record().log().tail())).next().unwrap();
     let before = log(&w);
     assert!(before.1 > 100);
     restart_whole(&mut w, Kind::Memory);
@@ -175,7 +176,7 @@ fn maps_splits_and_removals_that_it_missed_are_made_up_for() {
         assert!((20..=50).contains(&kept), "{kept} maps are kept");
         restart_whole(&mut w, kind);
         assert_eq!(w.read("o1").unwrap(), b"late");
-        assert!(w.osd.pgs().all(|pg| pg.peering.is_clean()));
+        assert!(w.osd.pgs().all(|pg| pg.peering().is_clean()));
         // A pool that went.
         let journal = w.store.borrow().journal.clone().unwrap();
         w.publish(|m| {
@@ -215,8 +216,8 @@ fn watches_and_snapshots_are_known_after_a_restart() {
     w.publish(|m| m.removed_snaps_queue.entry(POOL).or_default().insert(2, 1));
     w.go_on();
     let pg = w.osd.pgs().next().unwrap();
-    assert!(pg.record.info().purged_snaps.contains_point(2));
-    assert_eq!(pg.record.info().stats.stats.sum.num_object_clones, 0);
+    assert!(pg.record().info().purged_snaps.contains_point(2));
+    assert_eq!(pg.record().info().stats.stats.sum.num_object_clones, 0);
     assert_eq!(w.read("b").unwrap(), b"new");
 }
 
@@ -360,7 +361,7 @@ fn crashes(seed: u64, kind: Kind) -> u64 {
         let client = EntityName::client(4001);
         let logged: BTreeMap<u64, EVersion> = open
             .iter()
-            .filter_map(|(m, _)| Some((m.tid, w.osd.pgs().find_map(|pg| pg.record.log().find(&m.reqid_from(client)))?.version())))
+            .filter_map(|(m, _)| Some((m.tid, w.osd.pgs().find_map(|pg| pg.record().log().find(&m.reqid_from(client)))?.version())))
             .collect();
         assert_eq!(w.osd.perf().get(C::op_dup), 0);
         // Everything open is sent again, in order, by the new map.
@@ -386,7 +387,7 @@ fn crashes(seed: u64, kind: Kind) -> u64 {
             let reply = w.one("directory", vec![call("rbd", "dir_get_id", &one(*image))]);
             assert_eq!((reply.result, &reply.ops[0].outdata[..]), (0, &one(*image)[..]), "seed {seed}");
         }
-        assert!(w.osd.pgs().all(|pg| pg.peering.is_clean()));
+        assert!(w.osd.pgs().all(|pg| pg.peering().is_clean()));
     }
     all_logged
 }

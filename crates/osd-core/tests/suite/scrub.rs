@@ -108,7 +108,7 @@ fn scrub(c: &mut Cluster, deep: bool, repair: bool) {
 }
 fn sum(c: &Cluster) -> ObjectStatSum {
     let node = c.nodes[c.primary(GROUP) as usize].as_ref().unwrap();
-    node.osd.pgs().find(|pg| pg.pgid.pgid == GROUP).unwrap().record.info().stats.stats.sum
+    node.osd.pgs().find(|pg| pg.pgid.pgid == GROUP).unwrap().record().info().stats.stats.sum
 }
 fn state(c: &Cluster) -> u64 {
     let node = c.nodes[c.primary(GROUP) as usize].as_ref().unwrap();
@@ -402,7 +402,7 @@ fn scrubs_beside_writes_find_nothing_and_end() {
 fn scrubs_are_scheduled() {
     let mut c = written(70);
     let primary = c.primary(GROUP) as usize;
-    let stamp = |c: &Cluster| c.nodes[primary].as_ref().unwrap().osd.pgs().next().unwrap().record.info().history.last_scrub_stamp;
+    let stamp = |c: &Cluster| c.nodes[primary].as_ref().unwrap().osd.pgs().next().unwrap().record().info().history.last_scrub_stamp;
     let set = |c: &mut Cluster, osd: usize, name: &str, value: &str| {
         c.feed(osd, Event::Config { name: name.into(), value: value.into() });
     };
@@ -461,8 +461,8 @@ fn groups_with_one_slot_an_osd_scrub_one_after_the_other() {
             c.feed(osd, Event::Config { name: "osd_max_scrubs".into(), value: "1".into() });
         }
         let stamps = |c: &Cluster| {
-            let pgs = c.nodes.iter().flatten().flat_map(|node| node.osd.pgs()).filter(|pg| pg.peering.is_primary());
-            pgs.map(|pg| (pg.pgid, pg.record.info().history.last_deep_scrub_stamp)).collect::<std::collections::BTreeMap<_, _>>()
+            let pgs = c.nodes.iter().flatten().flat_map(|node| node.osd.pgs()).filter(|pg| pg.peering().is_primary());
+            pgs.map(|pg| (pg.pgid, pg.record().info().history.last_deep_scrub_stamp)).collect::<std::collections::BTreeMap<_, _>>()
         };
         let before = stamps(&c);
         let waiting = |c: &Cluster| stamps(c).iter().filter(|(pgid, stamp)| **stamp == before[pgid]).count();
@@ -487,7 +487,8 @@ fn a_scrub_that_an_interval_ended_is_done_in_the_next() {
         let mut c = written(seed);
         let primary = c.primary(GROUP) as usize;
         let victim = (primary + 1 + seed as usize % 2) % 3;
-        let stamp = |c: &Cluster| c.nodes[primary].as_ref().unwrap().osd.pgs().next().unwrap().record.info().history.last_deep_scrub_stamp;
+        let stamp =
+            |c: &Cluster| c.nodes[primary].as_ref().unwrap().osd.pgs().next().unwrap().record().info().history.last_deep_scrub_stamp;
         let before = stamp(&c);
         let m = MOSDScrub2 { fsid: uuid(1), epoch: c.map.epoch, pgs: vec![SpgId::whole(GROUP)], repair: false, deep: true };
         c.feed(primary, Event::Mon(m.encode(features::SUPPORTED)));

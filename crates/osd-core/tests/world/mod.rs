@@ -249,7 +249,7 @@ impl World {
         if let Some(want) = self.sent_to_mon::<MOSDAlive>().iter().map(|m| m.want).max() {
             self.publish(|m| m.osd_info[0].up_thru = m.osd_info[0].up_thru.max(want));
         }
-        assert!(self.osd.pgs().all(|pg| pg.peering.is_clean()), "{:?}", self.osd.pgs().map(|p| p.peering.state()).collect::<Vec<_>>());
+        assert!(self.osd.pgs().all(|pg| pg.peering().is_clean()), "{:?}", self.osd.pgs().map(|p| p.peering().state()).collect::<Vec<_>>());
     }
     pub fn connect(&mut self, conn: u64, client: i64) {
         let peer = Peer {

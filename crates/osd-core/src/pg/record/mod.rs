@@ -13,7 +13,7 @@
 mod adopt;
 mod reshape;
 
-use super::at_store::Submitted;
+use super::backend::at_store::Submitted;
 use super::log::{Log, Mark};
 use super::logs::last_complete;
 use super::logs::missing::Missing;
@@ -61,7 +61,7 @@ impl Record {
     }
     /// As the store has it, with the map that it names there.
     pub fn load(mut info: PgInfo, log: Log, missing: Missing, saved_epoch: Epoch) -> Self {
-        // Records of versions before had what a report names, see [`super::stats`].
+        // Records of versions before had what a report names, see [`super::members::stats`].
         info.stats.purged_snaps = IntervalSet::new();
         Self { info, log, missing, is_dirty: false, saved_epoch, unsaved: None }
     }

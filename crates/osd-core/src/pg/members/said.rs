@@ -1,0 +1,110 @@
+//! What members of a group say to each other, as values: between the message that brings it and the group that takes it, or waits for its store.
+
+use crate::pg::logs::LogError;
+use crate::pg::work::places::want::Kind;
+use crate::pg::work::recovery::host::Part;
+use crate::pg::work::recovery::wire::Envelope;
+use messages::{
+    MOSDPGInfo2, MOSDPGLease, MOSDPGLog, MOSDPGUpdateLogMissing, MOSDRepOp, MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve, PgLeaseAck,
+    PgQuery,
+};
+use store::StoreError;
+use types::{EVersion, Epoch, PgInfo, ReqId};
+
+/// What another member says.
+#[derive(Debug)]
+pub(crate) enum Said {
+    /// What may have to wait for our own log, and what comes behind such a message.
+    InOrder(InOrder),
+    /// A write of ours is durable there.
+    Durable {
+        sent: Epoch,
+        number: u64,
+        complete: EVersion,
+    },
+    /// What it has of the group.
+    Has {
+        query_epoch: Epoch,
+        info: Box<PgInfo>,
+    },
+    Lease(MOSDPGLease),
+    LeaseAck {
+        sent: Epoch,
+        ack: PgLeaseAck,
+    },
+    ScrubSlot(MOSDScrubReserve),
+    ScrubMap(Box<MOSDRepScrubMap>),
+    /// About a place for recovery or backfill.
+    Place {
+        sent: Epoch,
+        word: Word,
+    },
+    /// About objects.
+    Parts(Envelope, Vec<Part>),
+}
+
+/// What is taken in the order in which it came.
+#[derive(Debug)]
+pub(crate) enum InOrder {
+    Query(Box<PgQuery>),
+    Info(Box<MOSDPGInfo2>),
+    Log(Box<MOSDPGLog>),
+    Write(Box<MOSDRepOp>),
+    Entries(Box<MOSDPGUpdateLogMissing>),
+    Scrub(Box<MOSDRepScrub>),
+}
+
+/// Why a message goes no further.
+#[derive(Debug)]
+pub(in crate::pg) enum Stop {
+    /// The store fetches.
+    Wait,
+    /// Another member's mistake, or damage of ours.
+    Bad(String),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        if let StoreError::Wait(_) = error { Self::Wait } else { Self::Bad(error.to_string()) }
+    }
+}
+impl From<LogError> for Stop {
+    fn from(error: LogError) -> Self {
+        Self::Bad(error.to_string())
+    }
+}
+impl From<String> for Stop {
+    fn from(what: String) -> Self {
+        Self::Bad(what)
+    }
+}
+
+/// What another member says of a place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Word {
+    Request {
+        kind: Kind,
+        priority: u32,
+        bytes: i64,
+    },
+    Grant,
+    Release,
+    Revoke,
+    /// Refused, as its store is too full.
+    Refuse,
+    /// Taken back, as its store is too full.
+    RevokeTooFull,
+}
+
+/// A write of the primary that our store has: what the primary is told when it is durable.
+#[derive(Debug)]
+pub(in crate::pg) struct Acknowledgement {
+    /// The interval that it belongs to.
+    pub(in crate::pg) since: Epoch,
+    pub(in crate::pg) number: u64,
+    pub(in crate::pg) reqid: ReqId,
+    /// Everything up to here is in our store with it.
+    pub(in crate::pg) complete: EVersion,
+    /// It was entries alone.
+    pub(in crate::pg) is_bare: bool,
+}

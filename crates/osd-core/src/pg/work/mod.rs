@@ -1,0 +1,187 @@
+//! What a group does by itself, beside requests.
+//!
+//! | room | holds |
+//! |---|---|
+//! | [`recovery`], [`backfill`] | how members get what they lack |
+//! | [`places`] | places on this OSD and on others, without which neither begins |
+//! | [`unfound`] | objects that no member has |
+//! | [`scrub`] | members' copies compared and mended |
+//! | [`trim`], [`trim_queue`] | clones of removed snapshots |
+
+pub mod backfill;
+pub mod places;
+pub mod recovery;
+pub(crate) mod scrub;
+mod trim;
+pub(super) mod trim_queue;
+pub(crate) mod unfound;
+
+use crate::event::ConnId;
+use crate::pg::group::Group;
+use crate::pg::requests::Requests;
+use crate::request::ClientOp;
+use crate::shared::{Cx, Shared};
+use crate::work::{Status, Work};
+use places::lend::Lender;
+use places::want::Reservation;
+use recovery::room::Room;
+use scrub::results::Results;
+use trim_queue::TrimQueue;
+use types::{Bytes, CollId, EVersion, Epoch, HObject, IntervalSet, ObjectStatSum, PgLogEntry, Transaction, pg_state};
+
+/// What a group does by itself.
+pub(super) struct Jobs {
+    room: Room,
+    trim: TrimQueue,
+    scrubs: scrub::room::Room,
+    /// Places for recovery and backfill, as the primary; and what we lend as another member.
+    reservation: Reservation,
+    lender: Lender,
+    /// `PG_STATE_FORCED_*`: what an operator wants first.
+    forced: u64,
+}
+
+impl Jobs {
+    pub fn new(sh: &Shared) -> Self {
+        Self {
+            room: Room::new(&sh.recovery_slots),
+            trim: TrimQueue::default(),
+            scrubs: scrub::room::Room::default(),
+            reservation: Reservation::default(),
+            lender: Lender::default(),
+            forced: 0,
+        }
+    }
+    /// What the group does by itself, all together.
+    pub fn work(&self, requests: &Requests, group: &Group) -> Work {
+        if requests.want_turn() {
+            return Work::Busy;
+        }
+        let (recovery, scrub) = (self.room.work(), self.scrubs.work());
+        if self.scrubs.asked_work().is_busy() || scrub.is_busy() && self.scrubs.is_inspecting() && group.members.peering.is_active() {
+            return Work::Busy;
+        }
+        // Scrub and trimming look at objects that every member has.
+        if recovery.is_busy() || group.members.peering.is_lacking(&group.record) {
+            return recovery;
+        }
+        match (group.members.peering.is_active(), self.trim.work()) {
+            (false, _) => Work::Idle,
+            (true, Work::Idle) => scrub,
+            (true, _) if scrub.is_busy() => scrub,
+            (true, trim) => trim,
+        }
+    }
+    pub(crate) fn work_status(&self, group: &Group) -> impl Iterator<Item = Status> {
+        let trimmed = group.record.info().stats.objects_trimmed;
+        let trim = self.trim.status(group.pgid, trimmed).filter(|_| group.members.peering.is_active());
+        self.scrubs.status(group.pgid).into_iter().chain(trim).chain(self.room.status(group.pgid))
+    }
+    /// About once a second.
+    pub fn tick(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
+        self.room.sweep_leftovers(group, cx);
+        self.tick_scrub(requests, group, cx);
+        self.tick_places(requests, group, cx);
+        self.wake_recovery(requests, group, cx);
+        self.wake_work(Work::tick, requests, group, cx);
+    }
+    /// Parts of it that wait may go on.
+    pub(super) fn wake_work(&mut self, wake: impl Fn(&mut Work), requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
+        wake(self.trim.work_mut());
+        wake(self.room.work_mut());
+        self.scrubs.works_mut().for_each(&wake);
+        cx.sh.turns.want(self.work(requests, group));
+    }
+
+    /// A turn for what the group does by itself, and for requests that take more than one.
+    pub fn turn(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
+        requests.requests_turn(self, group, cx);
+        if self.room.work().is_busy() {
+            self.recover(requests, group, cx, |recovery, host| recovery.turn(host));
+        }
+        self.asked_turn(requests, group, cx);
+        if !group.members.peering.is_active() || group.members.peering.is_lacking(&group.record) && !self.scrubs.is_inspecting() {
+            return;
+        }
+        self.scrub_turn(requests, group, cx);
+        if group.members.peering.is_lacking(&group.record) {
+            return;
+        }
+        if self.trim.work().is_busy() {
+            self.trim_turn(requests, group, cx);
+        }
+    }
+
+    /// All state bits.
+    pub fn state_bits(&self, group: &Group) -> u64 {
+        let mut bits = group.members.peering.bits();
+        if group.members.peering.is_active() {
+            bits |= group.members.lease.bits();
+        }
+        bits = self.recovery_bits(bits, group);
+        if group.record.info().stats.stats.sum.num_scrub_errors > 0 {
+            bits |= pg_state::INCONSISTENT;
+        }
+        if group.members.peering.is_active() && !self.trim.queue().is_empty() {
+            bits |= pg_state::SNAPTRIM;
+        }
+        bits |= self.scrubs.bits();
+        bits
+    }
+
+    /// Requests that wait for an object to be recovered or mended.
+    pub fn waiting(&self) -> impl Iterator<Item = &ClientOp> {
+        self.room.requests().chain(self.scrubs.requests())
+    }
+    /// The same, taken: the interval is over.
+    pub fn end_requests(&mut self) -> impl Iterator<Item = Box<ClientOp>> {
+        self.room.end_requests().chain(self.scrubs.end_requests())
+    }
+    /// A connection is gone with its requests.
+    pub fn reset(&mut self, conn: ConnId) {
+        self.room.reset(conn);
+        self.scrubs.reset(conn);
+    }
+    /// The interval is over for a scrub.
+    pub fn end_scrub_interval(&mut self) {
+        self.scrubs.end_interval();
+    }
+    /// A scrub is asked for: begun by the next tick.
+    pub fn want_scrub(&mut self, deep: bool, repair: bool) {
+        self.scrubs.want(deep, repair);
+    }
+    /// What the last scrub found, of results that are of this interval; else an errno.
+    pub fn scrub_results(&self, arg: &Bytes, interval: Epoch) -> Result<Bytes, i32> {
+        Results::page(self.scrubs.results(), arg, interval)
+    }
+    /// An object of this head's name was written.
+    pub fn changed(&mut self, head: &HObject, by: &ObjectStatSum, version: Option<EVersion>) {
+        self.scrubs.changed(head, by, version);
+    }
+    /// Snapshots were purged everywhere while this OSD was away: they are looked for here.
+    pub fn purged(&mut self, snaps: &IntervalSet) {
+        self.trim.missed.union_with(snaps);
+    }
+    /// Removed snapshots whose clones are still here.
+    pub fn trims(&self) -> &TrimQueue {
+        &self.trim
+    }
+    /// How many objects are not found.
+    pub fn unfound_len(&self) -> u64 {
+        self.room.unfound_len()
+    }
+    /// Entries were appended while members are being filled.
+    pub fn logged(&mut self, entries: &[PgLogEntry]) {
+        if let Some(backfill) = self.room.run().backfill_mut() {
+            backfill.logged(entries);
+        }
+    }
+    /// A write is over: an object that a backfill had to leave may be free again.
+    pub fn is_free_again(&mut self) {
+        self.room.run().is_free_again();
+    }
+    /// A write of our primary, behind what a backfill is to remove here.
+    pub fn after_removals(&mut self, coll: CollId, entries: &[PgLogEntry], txn: Transaction) -> Transaction {
+        self.room.run().after_removals(coll, entries, txn)
+    }
+}

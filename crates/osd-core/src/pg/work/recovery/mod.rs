@@ -1,0 +1,24 @@
+//! Recovery: members of a group get the objects that their logs have and their stores have not.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`room`] | what a group has for it |
+//! | [`group`] | recovery in its group: its messages, the requests that wait for it, what becomes of its changes |
+//! | [`run`] | what is recovered, by which member and when |
+//! | [`host`] | what recovery needs of the group that it works for |
+//! | [`subset`] | which bytes are sent, and which the other member has already |
+//! | [`cut`] | an object becomes pushes |
+//! | [`apply`] | pushes become transactions |
+//! | [`wire`] | what members tell each other, as messages |
+
+pub mod apply;
+pub mod cut;
+mod group;
+pub mod host;
+pub(in crate::pg) mod room;
+pub mod run;
+pub mod subset;
+pub mod wire;
+
+#[cfg(test)]
+mod tests;

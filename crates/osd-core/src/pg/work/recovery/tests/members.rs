@@ -1,0 +1,470 @@
+//! A primary and its members, joined by queues: what each lacks at the start is drawn by chance, at rest none lacks anything that can be had.
+
+use super::*;
+use crate::persist::{SNAPMAPPER, own_object};
+use crate::pg::logs::missing::Missing;
+use crate::pg::work::recovery::host::{Change, Host, Limits, Pace, Part, Slots};
+use crate::pg::work::recovery::run::Recovery;
+use crate::work::Work;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use types::{PgInfo, PgShard};
+
+const SLOTS_MAX: u64 = 4;
+
+/// A member's side of the agreement.
+struct Side {
+    whoami: PgShard,
+    is_primary: bool,
+    store: MemStore,
+    missing: Missing,
+    /// The others, as this one knows them.
+    peers: BTreeMap<PgShard, (PgInfo, Missing)>,
+    out: VecDeque<(PgShard, Part)>,
+    limits: Limits,
+    /// One change of so many finds no room.
+    full: u64,
+    rng: Rng,
+    complaints: Vec<String>,
+    nearer: Vec<HObject>,
+}
+
+impl Host for Side {
+    fn store(&self) -> &dyn ObjectStore {
+        &self.store
+    }
+    fn coll(&self) -> CollId {
+        COLL
+    }
+    fn is_primary(&self) -> bool {
+        self.is_primary
+    }
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+    fn missing(&self) -> &Missing {
+        &self.missing
+    }
+    fn members(&self) -> Vec<PgShard> {
+        self.peers.keys().copied().collect()
+    }
+    fn known(&self) -> Vec<PgShard> {
+        self.members()
+    }
+    fn info_of(&self, member: PgShard) -> Option<&PgInfo> {
+        self.peers.get(&member).map(|(info, _)| info)
+    }
+    fn missing_of(&self, member: PgShard) -> Option<&Missing> {
+        self.peers.get(&member).map(|(_, missing)| missing)
+    }
+    fn send(&mut self, to: PgShard, part: Part) {
+        self.out.push_back((to, part));
+    }
+    fn change(&mut self, change: Change) -> bool {
+        if self.full > 0 && self.rng.chance(1, self.full) {
+            return false;
+        }
+        let mut txn = change.txn;
+        if let Some(index) = change.index {
+            txn.append(crate::pg::snaps::note(&[index]));
+        }
+        self.store.submit(txn, None, 0).unwrap();
+        if let Some((obj, version)) = change.got {
+            assert!(self.missing.got(&obj, version), "{obj} was missing");
+        }
+        self.out.extend(change.then);
+        true
+    }
+    fn member_got(&mut self, member: PgShard, obj: &HObject, version: EVersion) {
+        assert!(self.peers.get_mut(&member).unwrap().1.got(obj, version), "{obj} was missing on {member}");
+    }
+    fn gives_up_own(&mut self, obj: &HObject, need: EVersion) -> bool {
+        let may = self.peers.values().any(|(_, missing)| !missing.contains(obj)) && !self.missing.contains(obj);
+        if may {
+            let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
+            self.missing.insert(obj, item);
+        }
+        may
+    }
+    fn is_nearer(&mut self, obj: &HObject) {
+        self.nearer.push(obj.clone());
+    }
+    fn complain(&mut self, text: String) {
+        self.complaints.push(text);
+    }
+    fn now(&self) -> base::Stamp {
+        base::Stamp(0)
+    }
+    fn info(&self) -> &PgInfo {
+        panic!("no member is filled here")
+    }
+    fn is_free(&self, _: &HObject) -> bool {
+        true
+    }
+    fn member_lacks(&mut self, _: PgShard, _: &HObject, _: EVersion) {}
+    fn target_reached(&mut self, _: PgShard, _: HObject, _: types::PgStat) {}
+    fn target_filled(&mut self, _: PgShard) {}
+    fn is_too_full(&self) -> bool {
+        false
+    }
+    fn revoke(&mut self) {}
+    fn keep_reached(&mut self, _: HObject, _: types::PgStat, _: Option<(PgShard, Part)>) -> bool {
+        true
+    }
+}
+
+/// Puts an object as one store has it into another one.
+fn copy(from: &MemStore, to: &mut MemStore, name: &HObject) {
+    let obj = GHObject::plain(name.clone());
+    let mut txn = Transaction::new(COLL);
+    txn.remove(&obj);
+    if let Some((size, data, attrs, header, omap)) = seen(from, name) {
+        txn.write(&obj, 0, data, 0);
+        txn.touch(&obj);
+        txn.truncate(&obj, size);
+        txn.set_attrs(&obj, attrs);
+        if !header.is_empty() {
+            txn.omap_set_header(&obj, header);
+        }
+        txn.omap_set_keys(&obj, omap);
+    }
+    to.submit(txn, None, 0).unwrap();
+}
+
+struct World {
+    sides: Vec<(Recovery, Side)>,
+    truth: MemStore,
+    names: Vec<HObject>,
+    slots: Vec<Rc<Slots>>,
+    /// Objects that were under way together.
+    most: usize,
+    rng: Rng,
+}
+
+impl World {
+    fn new(seed: u64, members: usize) -> Self {
+        let mut rng = Rng::new(seed);
+        let slots: Vec<_> = (0..members)
+            .map(|_| {
+                let slots = Slots::new(1 + rng.below(SLOTS_MAX) as usize, Pace { slots: 1, share: 0.5 });
+                // Clients slow recovery down and stop nothing.
+                if rng.chance(1, 4) {
+                    slots.client_asks(base::Stamp(0));
+                }
+                Rc::new(slots)
+            })
+            .collect();
+        let full = if rng.chance(1, 3) { 4 } else { 0 };
+        let limits = Limits { chunk: chunk(&mut rng), starts_max: 1 + rng.below(2) as usize, ranges_max: 10, scan_max: 10, sleep: None };
+        let sides = (0..members)
+            .map(|i| {
+                let mut store = store();
+                let mut txn = Transaction::new(CollId::Meta);
+                txn.create_collection(CollId::Meta, 0);
+                txn.create(&own_object(SNAPMAPPER, 0));
+                store.submit(txn, None, 0).unwrap();
+                let side = Side {
+                    whoami: PgShard::whole(i as i32),
+                    is_primary: i == 0,
+                    store,
+                    missing: Missing::default(),
+                    peers: BTreeMap::new(),
+                    out: VecDeque::new(),
+                    limits,
+                    full,
+                    rng: Rng::new(seed + i as u64),
+                    complaints: Vec::new(),
+                    nearer: Vec::new(),
+                };
+                (Recovery::new(slots[i].clone()), side)
+            })
+            .collect();
+        Self { sides, truth: store(), names: Vec::new(), slots, most: 0, rng }
+    }
+
+    /// An object with a history, of which each member has seen as much as chance has it.
+    fn add(&mut self, n: u64) {
+        let name = HObject { oid: format!("thing {n}").into(), hash: self.rng.u64() as u32, ..head() };
+        let mut author = Author::named(name.clone(), self.rng.u64(), true);
+        if self.rng.chance(1, 3) {
+            author.clone_head(4);
+        }
+        let old = (author.version, author.names());
+        for (_, side) in &mut self.sides {
+            old.1.iter().for_each(|name| copy(&author.store, &mut side.store, name));
+        }
+        author.regions = ObjectCleanRegions::default();
+        if self.rng.chance(1, 3) {
+            author.clone_head(7);
+        }
+        author.change(2);
+        let deleted = self.rng.chance(1, 5) && author.set.clones.is_empty();
+        // Of ten objects one is on no member.
+        let nowhere = self.rng.chance(1, 10);
+        for obj in author.names() {
+            let is_new = !old.1.contains(&obj);
+            let is_changed = is_new || obj.is_head();
+            let need = if deleted { EVersion::new(3, author.version + 1) } else { author.info(&obj).version };
+            if !deleted {
+                copy(&author.store, &mut self.truth, &obj);
+            }
+            self.names.push(obj.clone());
+            for (_, side) in &mut self.sides {
+                let has = is_changed && !nowhere && self.rng.chance(1, 2);
+                let loses = !is_new && self.rng.chance(1, 4) && (nowhere || !is_changed);
+                let mut item =
+                    PgMissingItem { need, delete: deleted, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
+                if deleted {
+                    item.have = EVersion::new(3, old.0);
+                    if has {
+                        let mut txn = Transaction::new(COLL);
+                        txn.remove(&GHObject::plain(obj.clone()));
+                        side.store.submit(txn, None, 0).unwrap();
+                        continue;
+                    }
+                } else if has || (!is_changed && !loses) {
+                    copy(&author.store, &mut side.store, &obj);
+                    continue;
+                } else if loses || is_new {
+                    let mut txn = Transaction::new(COLL);
+                    txn.remove(&GHObject::plain(obj.clone()));
+                    side.store.submit(txn, None, 0).unwrap();
+                } else {
+                    item.have = EVersion::new(3, old.0);
+                    item.clean_regions = author.regions.clone();
+                }
+                side.missing.insert(&obj, item);
+            }
+        }
+    }
+
+    /// A new interval: messages are lost, and the primary learns what each member lacks.
+    fn interval(&mut self) {
+        let known: Vec<Missing> = self.sides.iter().map(|(_, side)| side.missing.clone()).collect();
+        for (i, (recovery, side)) in self.sides.iter_mut().enumerate() {
+            let txn = recovery.end_interval(side);
+            side.store.submit(txn, None, 0).unwrap();
+            side.out.clear();
+            assert!(leftovers(&side.store, COLL, 10).unwrap().is_empty());
+            let info = PgInfo { last_update: EVersion::new(9, 9), last_backfill: HObject::max(), ..PgInfo::default() };
+            let others = (0..known.len()).filter(|n| *n != i);
+            side.peers = others.map(|n| (PgShard::whole(n as i32), (info.clone(), known[n].clone()))).collect();
+            if side.is_primary {
+                recovery.begin(side);
+            }
+        }
+    }
+
+    /// One thing happens; false if nothing can.
+    fn step(&mut self) -> bool {
+        let can: Vec<usize> = (0..self.sides.len())
+            .filter(|i| {
+                !self.sides[*i].1.out.is_empty() || !matches!(self.sides[*i].0.work(), Work::Idle | Work::Waiting(crate::work::For::Peer))
+            })
+            .collect();
+        if can.is_empty() {
+            return false;
+        }
+        let at = can[self.rng.below(can.len() as u64) as usize];
+        let (recovery, side) = &mut self.sides[at];
+        if side.out.is_empty() || self.rng.chance(1, 2) {
+            recovery.work_mut().tick();
+            recovery.turn(side);
+            self.most = self.most.max(recovery.under_way());
+            return true;
+        }
+        let from = side.whoami;
+        let (to, part) = side.out.pop_front().unwrap();
+        let (recovery, side) = &mut self.sides[to.osd as usize];
+        recovery.handle(side, from, part);
+        true
+    }
+
+    fn rest(&mut self) {
+        let mut steps = 0;
+        while self.step() {
+            steps += 1;
+            assert!(steps < 200_000, "it comes to no rest");
+        }
+    }
+
+    fn check(&self, seed: u64) {
+        let (primary, side) = &self.sides[0];
+        assert!(self.slots.iter().all(|slots| slots.has_room()) && primary.under_way() == 0, "seed {seed}");
+        let unfound: BTreeSet<&HObject> = primary.unfound().collect();
+        for name in &self.names {
+            if unfound.contains(name) {
+                assert!(side.missing.contains(name), "seed {seed}: {name} is here");
+                continue;
+            }
+            for (_, side) in &self.sides {
+                assert!(!side.missing.contains(name), "seed {seed}: osd.{} lacks {name}", side.whoami);
+                assert!(seen(&side.store, name) == seen(&self.truth, name), "seed {seed}: {name} on osd.{}", side.whoami);
+            }
+        }
+        for (member, (_, missing)) in &side.peers {
+            assert_eq!(missing, &self.sides[member.osd as usize].1.missing, "seed {seed}: what the primary knows");
+        }
+        for (_, side) in &self.sides {
+            assert_eq!(side.complaints, [""; 0], "seed {seed}");
+        }
+        let lacking = primary.lacking(side);
+        assert_eq!((lacking.on_primary, lacking.unfound as usize), (side.missing.len() as u64, unfound.len()));
+    }
+}
+
+#[test]
+fn members_have_everything_at_rest() {
+    let (mut unfound, mut objects, mut most) = (0, 0, 0);
+    for seed in 0..100 {
+        let mut world = World::new(seed, 2 + seed as usize % 3);
+        (0..1 + seed % 12).for_each(|n| world.add(n));
+        world.interval();
+        // Some intervals end in the middle.
+        for _ in 0..seed % 4 {
+            let steps = world.rng.below(60);
+            for _ in 0..steps {
+                world.step();
+            }
+            world.interval();
+        }
+        world.rest();
+        world.check(seed);
+        unfound += world.sides[0].0.unfound().len();
+        objects += world.names.len();
+        most = most.max(world.most);
+    }
+    assert_eq!(most, SLOTS_MAX as usize, "objects under way together");
+    assert!(unfound > 10 && unfound < objects / 4, "{unfound} of {objects} are unfound");
+}
+
+#[test]
+fn what_is_recovered_is_counted_once() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 3);
+        (0..6).for_each(|n| world.add(n));
+        world.interval();
+        let lacking: BTreeSet<HObject> = world.sides.iter().flat_map(|(_, side)| side.missing.iter()).map(|(obj, _)| obj.clone()).collect();
+        // A client waits for each of them, which are in the queue too.
+        for name in &lacking {
+            let (recovery, side) = &mut world.sides[0];
+            recovery.want(side, &name.head());
+        }
+        world.rest();
+        let recovery = &mut world.sides[0].0;
+        let unfound = recovery.unfound().len();
+        assert_eq!(recovery.take_recovered().num_objects_recovered as usize, lacking.len() - unfound, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_member_that_goes_down_is_not_waited_for() {
+    let mut asked = 0;
+    for seed in 0..40 {
+        let mut world = World::new(seed, 3);
+        for side in &mut world.sides {
+            side.1.full = 0;
+        }
+        (0..8).for_each(|n| world.add(n));
+        world.interval();
+        // One that only had the objects, and is no member, goes while it is asked.
+        let (recovery, side) = &mut world.sides[0];
+        recovery.turn(side);
+        let gone = PgShard::whole(2);
+        if side.out.iter().any(|(to, part)| *to == gone && !matches!(part, Part::Pull(_))) {
+            continue;
+        }
+        asked += side.out.iter().filter(|(to, _)| *to == gone).count();
+        side.peers.remove(&gone);
+        side.out.retain(|(to, _)| *to != gone);
+        recovery.gone(side, &|member| member == gone);
+        world.rest();
+        let (recovery, side) = &world.sides[0];
+        assert!(recovery.is_done(), "seed {seed}");
+        assert_eq!(side.missing.len(), side.missing.iter().filter(|(obj, _)| recovery.unfound().any(|lost| lost == *obj)).count());
+    }
+    assert!(asked > 3, "{asked} objects were asked for");
+}
+
+#[test]
+fn what_a_client_waits_for_goes_first() {
+    let mut world = World::new(5, 2);
+    for side in &mut world.sides {
+        side.1.full = 0;
+    }
+    (0..30).for_each(|n| world.add(n));
+    world.interval();
+    let (recovery, side) = &mut world.sides[0];
+    let last = side
+        .missing
+        .by_need()
+        .map(|(_, obj)| obj.clone())
+        .filter(|obj| obj.is_head() && !side.peers[&PgShard::whole(1)].1.contains(obj))
+        .last()
+        .unwrap();
+    assert!(Recovery::is_lacking(side, &last, false));
+    recovery.want(side, &last);
+    recovery.turn(side);
+    let (_, first) = side.out.front().unwrap();
+    assert!(matches!(first, Part::Pull(pull) if pull.soid == last) || matches!(first, Part::Delete(obj, _) if *obj == last), "{first:?}");
+    world.rest();
+    let (_, side) = &world.sides[0];
+    assert!(side.nearer.contains(&last) && !Recovery::is_lacking(side, &last, true));
+}
+
+#[test]
+fn what_is_damaged_on_the_primary_comes_from_another_member() {
+    let mut world = World::new(12, 3);
+    let (whole, need) = (head(), EVersion::new(3, 9));
+    let obj = GHObject::plain(whole.clone());
+    for (n, (_, side)) in world.sides.iter_mut().enumerate() {
+        side.full = 0;
+        let mut txn = Transaction::new(COLL);
+        // The primary's is not what its digest says, the second has none.
+        let mut info = ObjectInfo { version: need, size: 3, ..ObjectInfo::new(whole.clone()) };
+        info.set_data_digest(base::crc32c(u32::MAX, b"abc"));
+        txn.write(&obj, 0, Bytes::from_static(if n == 0 { b"xyz" } else { b"abc" }), 0);
+        txn.set_attr(&obj, OI_ATTR, info.to_bytes(0));
+        txn.set_attr(&obj, types::object_info::SS_ATTR, types::SnapSet::default().to_bytes(0));
+        if n == 1 {
+            let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
+            side.missing.insert(&whole, item);
+        } else {
+            side.store.submit(txn, None, 0).unwrap();
+        }
+    }
+    world.interval();
+    world.rest();
+    for (recovery, side) in &world.sides {
+        assert_eq!((recovery.unfound().len(), side.missing.len(), &side.complaints), (0, 0, &Vec::<String>::new()), "osd.{}", side.whoami);
+        assert_eq!(&side.store.read(COLL, &obj, 0, 9).unwrap().flat()[..], b"abc", "osd.{}", side.whoami);
+    }
+}
+
+#[test]
+fn what_turns_up_late_is_found() {
+    let mut world = World::new(11, 2);
+    let (whole, need) = (head(), EVersion::new(3, 99));
+    for (_, side) in &mut world.sides {
+        let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
+        side.missing.insert(&whole, item);
+    }
+    world.interval();
+    world.rest();
+    assert_eq!(world.sides[0].0.unfound().len(), 1);
+    // The other one has it after all, at that version.
+    let info = ObjectInfo { version: need, size: 3, ..ObjectInfo::new(whole.clone()) };
+    let mut txn = Transaction::new(COLL);
+    let obj = GHObject::plain(whole.clone());
+    txn.write(&obj, 0, Bytes::from_static(b"abc"), 0);
+    txn.set_attr(&obj, OI_ATTR, info.to_bytes(0));
+    world.sides[1].1.store.submit(txn, None, 0).unwrap();
+    world.sides[1].1.missing = Missing::default();
+    let (recovery, side) = &mut world.sides[0];
+    side.peers.values_mut().for_each(|(_, missing)| *missing = Missing::default());
+    recovery.look_again();
+    world.rest();
+    assert_eq!(world.sides[0].0.unfound().len(), 0);
+    assert!(world.sides[0].1.missing.is_empty());
+    assert_eq!(seen(&world.sides[0].1.store, &whole).unwrap().1, "abc");
+}
