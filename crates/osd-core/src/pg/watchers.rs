@@ -7,6 +7,7 @@ use super::replicate::InFlight;
 use super::watch::{WatchKey, WatchOut};
 use crate::event::ConnId;
 use crate::op::{self, ObjectContext, OpInfo, PlanKind, WatchEffect, load_object};
+use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use messages::{InOp, MOSDOp};
 use types::osd_op::{OpCode, WatchArgs, watch_op};
@@ -22,7 +23,7 @@ fn send_all(out: Vec<WatchOut>, cx: &mut Cx<'_>) {
 impl Pg {
     /// Watches that stand in the record of an object, and of which nothing is known here.
     pub(super) fn restore_watches(&mut self, ctx: &ObjectContext, cx: &Cx<'_>) {
-        for ((cookie, entity), w) in &ctx.info.watchers {
+        for ((cookie, entity), w) in ctx.info.watchers.iter().filter(|_| !planted(Bug::ForgetWatchers)) {
             let key = WatchKey { cookie: *cookie, entity: *entity };
             self.watches.restore(ctx.hobj(), key, w.addr, w.timeout_s, cx.clock.mono);
         }
