@@ -199,6 +199,8 @@ pub enum Bug {
     // Clients that are shut out.
     /// A client that the map shuts out is served.
     ServeBarred,
+    /// A request that is sent again is not asked whether its client is shut out.
+    ServeResent,
     /// A request that waited is not asked again whether its client is shut out.
     AdmitOnce,
     /// A request by a newer map does not wait for it.

@@ -674,7 +674,9 @@ impl Cluster {
             if self.is_lost(n, *link, msg) {
                 return;
             }
-            if self.plan.exchange > 0 && let Some(Proc::Osd(osd)) = self.net.other_end(*link, *to) {
+            if self.plan.exchange > 0
+                && let Some(Proc::Osd(osd)) = self.net.other_end(*link, *to)
+            {
                 heard = Some((osd, msg.clone()));
             }
         }

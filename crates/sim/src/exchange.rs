@@ -67,7 +67,8 @@ pub(crate) fn heard_of(cluster: &mut Cluster, osd: OsdId, msg: &RawMessage) {
     let from = if exchange.waits_for_new { &exchange.new } else { &exchange.old };
     let Some(reply) = from.contains(&osd).then(|| MOSDOpReply::decode(msg).ok()).flatten() else { return };
     let is_write = reply.result >= 0 && reply.replay_version != EVersion::ZERO;
-    let map = cluster.monitor.as_ref().map(|monitor| &monitor.core().osd.map).filter(|map| map.pool_by_name(POOL) == Some(exchange.pgid.pool));
+    let map =
+        cluster.monitor.as_ref().map(|monitor| &monitor.core().osd.map).filter(|map| map.pool_by_name(POOL) == Some(exchange.pgid.pool));
     let pool = map.and_then(|map| map.pools.get(&exchange.pgid.pool));
     let is_of_group = pool.is_some_and(|pool| pool.fold(pool.hash_key(reply.oid.as_slice(), &[])) == exchange.pgid.seed);
     if !is_write || !is_of_group || reply.replay_version.epoch <= exchange.epoch {
@@ -75,7 +76,8 @@ pub(crate) fn heard_of(cluster: &mut Cluster, osd: OsdId, msg: &RawMessage) {
     }
     let Exchange { pgid, old, waits_for_new, .. } = cluster.exchanges.under_way.take().expect("looked at above");
     cluster.net.note(format!("fault at an acknowledgement of osd.{osd}: {old:?} die, which had {pgid}"));
-    (cluster.faults, cluster.exchanges.done[usize::from(waits_for_new)]) = (cluster.faults + 1, cluster.exchanges.done[usize::from(waits_for_new)] + 1);
+    (cluster.faults, cluster.exchanges.done[usize::from(waits_for_new)]) =
+        (cluster.faults + 1, cluster.exchanges.done[usize::from(waits_for_new)] + 1);
     let power_cut = cluster.plan.store == StoreKind::Block && cluster.exchanges.rng.below(100) < cluster.plan.power_cuts;
     for osd in old {
         if waits_for_new {

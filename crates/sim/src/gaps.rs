@@ -19,6 +19,8 @@ const GAPS: u32 = 3;
 /// How often it is looked at, and how long a cut lasts, at least and at most: one that was prolonged would let through what was held before.
 const LOOK_NS: u64 = 500 * MS;
 const LASTS_NS: [u64; 2] = [30 * SEC, 80 * SEC];
+/// How much longer an OSD hears no other.
+const APART_NS: u64 = 15 * SEC;
 /// Epochs of each look at least: OSDs keep some ten, and say that they need them.
 const EPOCHS: u32 = 3;
 /// For so many looks groups go to and fro; behind that they are to become clean, so that maps are trimmed.
@@ -110,8 +112,11 @@ pub(crate) fn look(cluster: &mut Cluster) {
 }
 fn hold(cluster: &mut Cluster, gap: &Gap) {
     let until = gap.until_ns;
+    // An OSD hears the monitor before the others, which keep more maps and would lead it on.
+    let later = if matches!(gap.proc, Proc::Osd(_)) { APART_NS } else { 0 };
     let osds = (0..cluster.osds.len() as i32).map(Proc::Osd).filter(|osd| gap.is_whole && *osd != gap.proc);
     for other in osds.chain([Proc::Mon]).collect::<Vec<_>>() {
+        let until = if other == Proc::Mon { until } else { until + later };
         cluster.net.partition(gap.proc, other, until);
         cluster.net.partition(other, gap.proc, until);
     }

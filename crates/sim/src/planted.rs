@@ -121,6 +121,7 @@ pub const ALL: &[Planted] = &[
     Planted::Osd(OsdBug::NotifyForEver),
     Planted::Osd(OsdBug::ForgetWatchers),
     Planted::Osd(OsdBug::ServeBarred),
+    Planted::Osd(OsdBug::ServeResent),
     Planted::Osd(OsdBug::AdmitOnce),
     Planted::Osd(OsdBug::ServeByOlderMap),
     Planted::Osd(OsdBug::WaitForTrimmed),

@@ -8,11 +8,12 @@
 //! | up, down | `up_from` and `down_at` are the epochs of the maps that say so first |
 //! | pg_temp | is of groups that there are, by OSDs that there are, each once; in a cluster at rest none is left |
 //!
-//! And a quiet cluster is quiet: a virtual minute at rest has few epochs, few messages and few other events of its daemons (timers, turns, devices), in
+//! No client is sent maps without end: a virtual second has few messages of them to one process. And a quiet cluster is quiet: a virtual minute at rest has few epochs, few messages and few other events of its daemons (timers, turns, devices), in
 //! proportion to its OSDs and groups.
 
 use crate::SEC;
 use crate::cluster::Cluster;
+use crate::net::Proc;
 use base::Clock;
 use maps::{OsdMap, map_flags, osd_state};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,9 +30,14 @@ const EVENTS_A_SECOND: u64 = 10;
 /// Epochs that it may have: what operators said before may run out then.
 const EPOCHS_MAX: u32 = 3;
 
+/// Messages of maps to one process in a second: what lacks a thousand epochs has them in some dozens.
+const MAPS_MAX: u32 = 1_000;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
+    /// The second, and how many messages of maps each process was sent in it.
+    maps_sent: (u64, BTreeMap<Proc, u32>),
     /// How long an OSD is down at least before it is put out.
     pub out_after_ns: u64,
     down_since: BTreeMap<OsdId, u64>,
@@ -59,6 +65,18 @@ impl Rules {
             }
         }
         Ok(())
+    }
+    /// The monitor sends a process maps.
+    ///
+    /// # Errors
+    /// It does so all the time.
+    pub fn maps_go(&mut self, to: Proc, now_ns: u64) -> Result<(), String> {
+        if self.maps_sent.0 != now_ns / SEC {
+            self.maps_sent = (now_ns / SEC, BTreeMap::new());
+        }
+        let sent = self.maps_sent.1.entry(to).or_default();
+        *sent += 1;
+        if *sent > MAPS_MAX { Err(format!("{to:?} is sent {sent} messages of maps in a second")) } else { Ok(()) }
     }
     fn look_at_osd(&mut self, osd: OsdId, before: &OsdMap, after: &OsdMap, now: Clock) -> Result<(), String> {
         let (i, was_up, is_up) = (osd as usize, before.is_up(osd), after.is_up(osd));

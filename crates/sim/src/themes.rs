@@ -37,7 +37,7 @@ pub enum Theme {
 }
 
 impl Theme {
-    const LATER: [Self; 4] = [Self::Exchanging, Self::Merging, Self::Brimming, Self::Trailing];
+    const LATER: [Self; 5] = [Self::Exchanging, Self::Merging, Self::Brimming, Self::Trailing, Self::Trailing];
     const ALL: [Self; 5] = [Self::Filling, Self::Diverging, Self::Fencing, Self::Purging, Self::Reserving];
 }
 
@@ -66,12 +66,12 @@ impl Plan {
     /// The same, or a plan with one of the themes that came later, which has the seed for itself.
     pub(crate) fn with_later_theme(self) -> Self {
         let mut rng = Rng::new(self.seed ^ 0x074e_3e5b);
-        if !rng.chance(1, 6) {
+        if !rng.chance(1, 4) {
             return self;
         }
         let rng = &mut rng;
         let mut plan = self.calm();
-        plan.theme = Theme::LATER[rng.below(4) as usize];
+        plan.theme = Theme::LATER[rng.below(5) as usize];
         (plan.rot_wide, plan.rot_beyond, plan.small_bytes, plan.large, plan.maps_kept) = (false, false, 0, 0, MAPS_KEPT);
         (plan.balanced, plan.clients, plan.deletes) = (0, 2 + rng.below(3) as u32, 0);
         (plan.lease_percent, plan.refused_places, plan.recovery_sleep_ms, plan.scan_max) = (80, 0, pick(rng, &[0, 0, 100]), 0);
@@ -171,7 +171,8 @@ impl Plan {
         (self.osds, self.size) = (4, 2);
         self.min_size = 1 + rng.below(2) as u32;
         (self.pg_num, self.log_entries, self.objects) = (1 << rng.below(3), pick(rng, &[4, 50, 2000]) as u32, 8 + rng.below(30) as u32);
-        (self.exchange, self.power_cuts, self.down_ms) = (pick(rng, &[3_000, 8_000]), pick(rng, &[0, 50, 100]), pick(rng, &[300, 5_000, 20_000]));
+        (self.exchange, self.power_cuts, self.down_ms) =
+            (pick(rng, &[3_000, 8_000]), pick(rng, &[0, 50, 100]), pick(rng, &[300, 5_000, 20_000]));
         self.kill_at_write = pick(rng, &[0, 0, 100]);
         (self.chunk_bytes, self.recovery_unpaced) = (pick(rng, &[4096, 8 << 20]), rng.chance(1, 2));
         (self.think_ms, self.depth, self.ops) = (pick(rng, &[200, 1_000]), 2, 600);

@@ -95,7 +95,8 @@ impl Objecter {
         let cookie = self.lingers.last_cookie;
         let last_ping = clock.mono;
         let (tid, notify_id, valid_since, asked) = (None, None, None, clock.mono);
-        let linger = Linger { locator, oid, what, tid, registered: false, lost: false, generation: 0, last_ping, asked, valid_since, notify_id };
+        let linger =
+            Linger { locator, oid, what, tid, registered: false, lost: false, generation: 0, last_ping, asked, valid_since, notify_id };
         self.lingers.by_cookie.insert(cookie, linger);
         self.send_linger(cookie, clock, out);
         cookie

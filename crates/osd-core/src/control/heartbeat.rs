@@ -381,7 +381,8 @@ impl Control {
 
     /// True if it is time for pings.
     pub(crate) fn wants_to_ping(&self, now: Stamp) -> bool {
-        self.boot.pings() && self.heartbeats.last_sent.is_none_or(|at| now.since(at) >= self.heartbeat_interval() || planted(Bug::PingAlways))
+        self.boot.pings()
+            && self.heartbeats.last_sent.is_none_or(|at| now.since(at) >= self.heartbeat_interval() || planted(Bug::PingAlways))
     }
     /// Sends pings, to `members` of our groups and to some others, and tells the monitor of those that don't answer.
     pub(crate) fn send_pings(&mut self, members: BTreeSet<OsdId>, cx: &mut EventCx<'_>) {

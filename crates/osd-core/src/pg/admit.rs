@@ -200,7 +200,7 @@ impl Pg {
             return Ok(());
         }
         check_names(m, info.may_write, op.bytes_in, &cx.sh.limits).map_err(Halt::Reply)?;
-        let passes = planted(Bug::ServeBarred) || was_admitted && planted(Bug::AdmitOnce);
+        let passes = planted(Bug::ServeBarred) || was_admitted && planted(Bug::AdmitOnce) || m.attempt > 0 && planted(Bug::ServeResent);
         if session.is_blocklisted(&cx.sh.map) && !passes {
             return Err(Halt::Reply(EBLOCKLISTED));
         }

@@ -293,7 +293,8 @@ impl Watches {
 
     /// Ends notifies whose time is over; returns the watches whose time is.
     pub fn tick(&mut self, now: Stamp, out: &mut Vec<WatchOut>) -> Vec<(HObject, WatchKey)> {
-        let late: Vec<u64> = self.notifies.iter().filter(|(_, n)| n.deadline <= now && !planted(Bug::NotifyForEver)).map(|(id, _)| *id).collect();
+        let late: Vec<u64> =
+            self.notifies.iter().filter(|(_, n)| n.deadline <= now && !planted(Bug::NotifyForEver)).map(|(id, _)| *id).collect();
         for id in late {
             self.complete_if_done(id, true, out);
         }

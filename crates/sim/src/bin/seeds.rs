@@ -93,7 +93,10 @@ fn main() -> ExitCode {
     println!("maps were trimmed in {trimmed} of them; {behind} times an OSD came back whose newest map was trimmed");
     println!("{} objects were taken over from clients that were shut out, which heard so {} times", barred[0], barred[1]);
     println!("{} clients and {} OSDs lacked maps that were trimmed", gaps[0], gaps[1]);
-    println!("{} and {} times all old members of a group died at an acknowledgement of theirs, and of a new one", exchanged[0], exchanged[1]);
+    println!(
+        "{} and {} times all old members of a group died at an acknowledgement of theirs, and of a new one",
+        exchanged[0], exchanged[1]
+    );
     println!("{} notifies ended, {} of them timed out; watches heard of one {} times", notifies[0], notifies[1], notifies[2]);
     for (seeds, what) in [
         (without_one, "an OSD does not start any more, its log or its metadata have rotted"),

@@ -21,6 +21,8 @@ use types::{EntityName, Epoch, PgId};
 
 /// Beyond a watch's timeout its end may take so long: it is looked for once a second, and some seconds later when it had to wait.
 const LATE_NS: u64 = 12 * SEC;
+/// How often it is waited for, at most, when maps come meanwhile.
+const AGAIN_MAX: u32 = 5;
 /// How long what clients asked may take in a healed cluster.
 const REST_NS: u64 = 120 * SEC;
 
@@ -142,20 +144,29 @@ pub(crate) fn watches_at_rest(cluster: &mut Cluster) -> Result<(), String> {
     let is_over = |c: &Cluster| {
         let is_registered = |watch: &Watch| watch.is_over || watch.registered_ns.is_some();
         let watching = &c.watching;
-        watching.notifies.is_empty() && watching.watches.iter().all(is_registered) && !c.clients.iter().flatten().any(ClientProcess::has_asides)
+        watching.notifies.is_empty()
+            && watching.watches.iter().all(is_registered)
+            && !c.clients.iter().flatten().any(ClientProcess::has_asides)
     };
     cluster.until(REST_NS, "with all that watch", move |c| c.clients[first..].iter().all(Option::is_some))?;
     cluster.until(REST_NS, "rid of notifies", is_over)?;
-    // To list them loads the records: from then on watches whose clients are gone have their timeouts.
-    listed(cluster)?;
+    cluster.stays_at_rest()?;
     let holds = |n: &usize| cluster.watching.watches.iter().any(|watch| !watch.is_over && super::number(watch.life) == *n);
     if let Some(n) = (first..cluster.clients.len()).find(holds) {
         cluster.net.note(format!("client {n} goes, and its watches are to go"));
         super::watcher_goes(cluster, n);
     }
     let longest = super::WATCH_S.iter().max().map_or(0, |s| u64::from(*s)) * SEC;
-    let then = cluster.net.now_ns + longest + LATE_NS;
-    cluster.until(2 * (longest + LATE_NS), "quiet", move |c| c.net.now_ns >= then)?;
+    let epoch = |c: &Cluster| c.monitor.as_ref().map_or(0, |monitor| monitor.core().osd.epoch());
+    for _ in 0..AGAIN_MAX {
+        // To list them loads the records: from then on watches whose clients are gone have their timeouts, unless another interval begins.
+        listed(cluster)?;
+        let (before, then) = (epoch(cluster), cluster.net.now_ns + longest + LATE_NS);
+        cluster.until(2 * (longest + LATE_NS), "quiet", move |c| c.net.now_ns >= then)?;
+        if epoch(cluster) == before {
+            break;
+        }
+    }
     look_at_lists(cluster)?;
     for at in 0..cluster.watching.watches.len() {
         if !cluster.watching.watches[at].is_over {
@@ -163,6 +174,7 @@ pub(crate) fn watches_at_rest(cluster: &mut Cluster) -> Result<(), String> {
         }
     }
     cluster.until(REST_NS, "rid of watches", is_over)?;
+    cluster.stays_at_rest()?;
     look_at_lists(cluster)?;
     (first..cluster.clients.len()).for_each(|n| super::watcher_goes(cluster, n));
     cluster.until(cluster.plan.rest_ns, "at rest", Cluster::is_settled)
