@@ -22,6 +22,8 @@ pub enum Bug {
     KeepStaleTemp,
     /// An epoch is made each second, whether anything changed or not.
     EpochEachTick,
+    /// Whoever needs a map that is trimmed is sent the changes behind it, and no whole map before them.
+    NoWholeMap,
     /// The manager's endpoint runs the monitor's commands, too.
     ManagerRunsAll,
     /// A capability's constraints see whatever the asker names, and not what a key that is there may do.

@@ -9,6 +9,7 @@ pub mod conf;
 pub mod monc;
 pub mod objecter;
 pub mod ops;
+pub mod planted;
 
 pub use conf::Conf;
 pub use monc::MonClient;

@@ -178,6 +178,52 @@ pub enum Bug {
     /// Recovery that has begun goes on when a member is full.
     RecoverIntoFull,
 
+    // Watches and notifies.
+    /// A watch that is connected again is not told of the notifies that wait for it.
+    ForgetPending,
+    /// A notify waits for those watches alone whose clients are connected.
+    NotifyConnected,
+    /// A watch whose client is gone stays for ever.
+    KeepDeadWatch,
+    /// A watch ends when half of its timeout is over.
+    EndWatchEarly,
+    /// The first answer to a notify counts for all watches.
+    AckForAll,
+    /// A watch that has answered a notify is told of it again.
+    KeepAnswered,
+    /// A notify waits for a watch that does not answer for ever.
+    NotifyForEver,
+    /// A primary knows of no watch that was registered with another.
+    ForgetWatchers,
+
+    // Clients that are shut out.
+    /// A client that the map shuts out is served.
+    ServeBarred,
+    /// A request that is sent again is not asked whether its client is shut out.
+    ServeResent,
+    /// A request that waited is not asked again whether its client is shut out.
+    AdmitOnce,
+    /// A request by a newer map does not wait for it.
+    ServeByOlderMap,
+
+    // Maps that are gone.
+    /// An OSD waits for a map that the monitor has trimmed.
+    WaitForTrimmed,
+
+    // Groups that are merged.
+    /// What one of two merged groups has purged counts as purged.
+    MergePurged,
+    /// Two groups are merged as if both had what they had when they were found ready.
+    MergeUnlike,
+    /// Former members let go of their copies as soon as the group serves.
+    LetGoEarly,
+
+    // Quiet.
+    /// A timer is set to the next moment, whatever there is to do.
+    WakeAtOnce,
+    /// Other OSDs are pinged each time that it could be time.
+    PingAlways,
+
     // Sessions.
     /// A session goes on when the ticket that opened it has run out.
     OutliveTickets,

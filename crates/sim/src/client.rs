@@ -1,5 +1,7 @@
 //! A client's process: [`Objecter`] and [`MonClient`], the glue of crate `client` as a model, and work by chance on a few objects.
 
+mod aside;
+
 use crate::MS;
 use crate::SEC;
 use crate::history::History;
@@ -12,13 +14,14 @@ use bytes::Bytes;
 use cephx::Identity;
 use messages::{MPoolOp, RawMessage, pool_op};
 use objecter::monc::{Answer, Effect as MonEffect, Request};
-use objecter::objecter::{Effect, Reply, Submit};
+use objecter::objecter::{Effect, LingerEvent, Reply, Submit};
 use objecter::ops::{Ops, pairs_of, stat_of, vals_of};
 use objecter::{MonClient, Objecter};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::rc::Rc;
+use types::errno::EBLOCKLISTED;
 use types::osd_op::{WriteSameArgs, cmp_op, osd_flag};
 use types::{
     AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityName, EntityText, ObjectLocator, OpCode, OsdId, OsdOp, ReqId, SnapContext,
@@ -30,9 +33,6 @@ const REDIAL_NS: u64 = 300 * MS;
 
 /// What of an operation a line of the trace tells.
 const LINE_MAX: usize = 60;
-
-/// Bytes of a long text where stores fill.
-const LARGE_MAX: u64 = 60_000;
 
 /// The pool that clients use.
 pub const POOL: &str = "p";
@@ -61,8 +61,18 @@ pub struct ClientProcess {
     writes_done: u64,
     /// Of 100 reads, so many may go to any member.
     balanced: u64,
-    /// Of 100 texts that it writes, so many are long ones.
+    /// Of 100 texts that it writes, so many are long ones, and of how many bytes at most.
     large: u64,
+    large_bytes: u64,
+    /// Another client may have it shut out: it may be told so, and then knows nothing of what it asked.
+    pub may_be_barred: bool,
+    /// How often it was told so.
+    pub barred: u32,
+    /// Operations under way that are no part of the history, and what those that are done were answered.
+    asides: BTreeSet<u64>,
+    pub done_aside: Vec<(u64, Reply)>,
+    /// What happened to its watches and notifies, by cookie.
+    pub lingered: Vec<(u64, LingerEvent)>,
 }
 
 impl ClientProcess {
@@ -89,6 +99,12 @@ impl ClientProcess {
             writes_done: 0,
             balanced: 0,
             large: 0,
+            large_bytes: 0,
+            may_be_barred: false,
+            barred: 0,
+            asides: BTreeSet::new(),
+            done_aside: Vec::new(),
+            lingered: Vec::new(),
         };
         net.dials(&Self::who(number, life.1), life, Port::Public);
         let mut none = History::default();
@@ -159,7 +175,7 @@ impl ClientProcess {
     /// The next operation by chance.
     pub fn work(&mut self, plan: &Plan, history: &mut History, net: &mut Net) {
         self.counter += 1;
-        (self.balanced, self.large) = (plan.balanced, plan.large);
+        (self.balanced, self.large, self.large_bytes) = (plan.balanced, plan.large, plan.large_bytes);
         let object = net.rng.below(plan.objects.into()) as u32;
         let op = self.choose(plan, &history.snaps.now.live, &mut net.rng);
         self.submit(object, op, history, net);
@@ -190,11 +206,17 @@ impl ClientProcess {
         self.newest_op = tid;
         self.under_way.insert(tid, call);
     }
+    /// The same, not balanced.
+    pub fn submit_to_primary(&mut self, object: u32, op: Op, history: &mut History, net: &mut Net) {
+        let balanced = std::mem::take(&mut self.balanced);
+        self.submit(object, op, history, net);
+        self.balanced = balanced;
+    }
     /// Bytes that no other operation writes, of a length by chance.
     fn fresh(&self, rng: &mut Rng) -> Bytes {
         let tag = format!("<{}.{}.{}>", self.number, self.life.1, self.counter);
         let long = if self.large > 0 && rng.below(100) < self.large {
-            rng.below(LARGE_MAX)
+            rng.below(self.large_bytes)
         } else if rng.chance(1, 10) {
             rng.below(70_000)
         } else {
@@ -242,6 +264,12 @@ impl ClientProcess {
 
     fn done(&mut self, tid: u64, reply: &Reply, history: &mut History, net: &mut Net) {
         let call = self.under_way.remove(&tid).expect("an answer to one of ours");
+        if self.may_be_barred && reply.result == -EBLOCKLISTED {
+            // It may have been done before, when it was sent for the first time.
+            net.note(format!("client {} is shut out with {call} on o{}", self.number, history.calls[call].object));
+            self.barred += 1;
+            return history.expires(call);
+        }
         let outcome = decode(&history.calls[call].op, reply);
         let told = match &outcome {
             Outcome::Read(object) => format!("{} bytes", object.data.len()),
@@ -265,6 +293,7 @@ impl ClientProcess {
                         net.send(self.life, *link, message);
                     }
                 }
+                Effect::Done { tid, reply, .. } if self.asides.remove(&tid) => self.done_aside.push((tid, reply)),
                 Effect::Done { tid, reply, .. } => {
                     self.done(tid, &reply, history, net);
                 }
@@ -280,7 +309,7 @@ impl ClientProcess {
                     self.monc(history, net, |core, _, out| tid = core.request(Request::Version("osdmap".into()), out));
                     self.newest_tid = tid;
                 }
-                Effect::Linger { .. } => {}
+                Effect::Linger { cookie, event } => self.lingered.push((cookie, event)),
             }
         }
     }

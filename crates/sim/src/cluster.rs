@@ -1,12 +1,15 @@
 //! The cluster: one queue of events, each handed to its process. What faults do is in [`crate::faults`], what is asked of it in [`crate::judge`].
 
+use crate::barred::{self, Bars};
 use crate::chains::Chains;
 use crate::client::{ClientProcess, POOL};
 use crate::crowd::{self, Crowd};
 use crate::devices::Devices;
 use crate::drive::Drive;
+use crate::exchange::{self, Exchanges};
 use crate::fence::Fences;
 use crate::followers::{self, Followers};
+use crate::gaps::{self, Gaps};
 use crate::harm::Harm;
 use crate::history::History;
 use crate::hostile::Hostile;
@@ -19,6 +22,7 @@ use crate::rest::{Rest, restless};
 use crate::seen::Seen;
 use crate::serving::Serving;
 use crate::vanish::Vanish;
+use crate::watching::{self, Watching};
 use crate::{MS, SEC};
 use messages::{MOSDOp, MOSDOpReply, MOSDPGBackfill, MOSDPGPush, MOSDRepOp, Message, RawMessage};
 use std::collections::BTreeMap;
@@ -58,6 +62,14 @@ pub struct Report {
     /// How many stores vanished, and how many times two were swapped.
     pub vanished: u32,
     pub swaps: u32,
+    /// Objects that were taken over from clients that were shut out, and answers that told these.
+    pub barred: [u64; 2],
+    /// How often a client, and an OSD, lacked maps that were trimmed.
+    pub gaps: [u32; 2],
+    /// How often all members of a group that was exchanged died, by an old one's acknowledgement and by a new one's.
+    pub exchanged: [u32; 2],
+    /// Notifies that ended, those of them that timed out, and how often a watch heard of one.
+    pub notifies: [u64; 3],
     /// How often an OSD that had been in the map started with an older one than the monitor still had.
     pub behind: u32,
     /// How many maps the monitor has trimmed.
@@ -121,12 +133,17 @@ pub struct Cluster {
     pub(crate) fences: Fences,
     pub(crate) hostile: Hostile,
     pub(crate) followers: Followers,
+    pub(crate) bars: Bars,
+    pub(crate) gaps: Gaps,
+    pub(crate) exchanges: Exchanges,
+    pub(crate) watching: Watching,
     pub(crate) chains: Chains,
     pub(crate) serving: Serving,
     /// When faults were over.
     pub(crate) healed_ns: u64,
-    /// Messages that were delivered.
+    /// Messages that were delivered, and other events of daemons.
     pub(crate) messages: u64,
+    pub(crate) events: u64,
     /// Of each group, since when its interval is, and up to where its primary had its log trimmed in it.
     pub(crate) tails: BTreeMap<SpgId, (Epoch, EVersion)>,
 }
@@ -146,7 +163,7 @@ impl Cluster {
             monitor: None,
             drives,
             osds: (0..plan.osds).map(|_| None).collect(),
-            clients: (0..plan.clients + Fences::clients(&plan)).map(|_| None).collect(),
+            clients: (0..watching::first(&plan) as u32 + plan.watchers).map(|_| None).collect(),
             history: History::new(plan.rot_beyond, plan.small_bytes > 0),
             troubled: false,
             faults: 0,
@@ -165,10 +182,15 @@ impl Cluster {
             fences: Fences::default(),
             hostile: Hostile::new(plan.seed),
             followers: Followers::new(plan.seed),
+            bars: Bars::new(plan.seed),
+            gaps: Gaps::new(plan.seed),
+            exchanges: Exchanges::new(plan.seed),
+            watching: Watching::new(plan.seed),
             chains: Chains::default(),
             serving: Serving::default(),
             healed_ns: 0,
             messages: 0,
+            events: 0,
             tails: BTreeMap::new(),
             plan,
         }
@@ -189,6 +211,10 @@ impl Cluster {
             added: self.osds.len() as u32 - self.plan.osds,
             vanished: self.vanish.vanished,
             swaps: self.vanish.swaps,
+            barred: [self.bars.taken, self.bars.told],
+            gaps: [self.gaps.clients, self.gaps.osds],
+            exchanged: self.exchanges.done,
+            notifies: [self.watching.ended, self.watching.timed_out, self.watching.heard],
             behind: self.behind,
             trimmed: self.monitor.as_ref().map_or(0, |m| m.core().osd.first_epoch().saturating_sub(1)),
             reached: 0,
@@ -295,11 +321,16 @@ impl Cluster {
         self.set_ratios(crowd::RATIOS);
         self.trouble();
         let ops = self.plan.ops as usize;
-        self.until(self.plan.faults_ns, "", |c| c.calls_by_chance() >= ops && c.fences.are_over(&c.plan))?;
+        let began_ns = self.net.now_ns;
+        self.until(self.plan.faults_ns, "", move |c| {
+            let others = c.fences.are_over(&c.plan) && c.bars.are_over(&c.plan) && c.gaps.are_over(&c.plan);
+            c.calls_by_chance() >= ops && others && c.watching.is_over(&c.plan, began_ns, c.net.now_ns)
+        })?;
         self.heal();
         self.make_room()?;
         let mut rest = self.comes_to_rest()?;
         if rest == Rest::Whole {
+            watching::watches_at_rest(self)?;
             self.read_all()?;
             self.repair_all()?;
             self.scrub_all()?;
@@ -419,7 +450,9 @@ impl Cluster {
             | What::Pulled(..)
             | What::SwapBack
             | What::Intrude
-            | What::Follow => None,
+            | What::Follow
+            | What::Bar(_)
+            | What::Gap => None,
         }
     }
     fn happens(&mut self, what: What) {
@@ -434,6 +467,8 @@ impl Cluster {
             What::SwapBack => return self.swap_back(),
             What::Intrude => return self.intrude(),
             What::Follow => return self.follow(),
+            What::Bar(barred) => return barred::end(self, barred),
+            What::Gap => return gaps::look(self),
             _ => {}
         }
         let Some(life) = self.target(&what) else {
@@ -455,6 +490,7 @@ impl Cluster {
             }
             return;
         }
+        self.events += u64::from(matches!(life.0, Proc::Mon | Proc::Osd(_)) && !matches!(what, What::Deliver { .. }));
         match life.0 {
             Proc::Mon => self.to_monitor(what),
             Proc::Osd(id) => self.to_osd(id as usize, what),
@@ -633,36 +669,28 @@ impl Cluster {
         }
     }
     fn to_client(&mut self, n: usize, what: What) {
-        if let What::Deliver { link, msg, .. } = &what
-            && self.is_lost(n, *link, msg)
-        {
-            return;
+        let mut heard = None;
+        if let What::Deliver { link, to, msg } = &what {
+            if self.is_lost(n, *link, msg) {
+                return;
+            }
+            if self.plan.exchange > 0
+                && let Some(Proc::Osd(osd)) = self.net.other_end(*link, *to)
+            {
+                heard = Some((osd, msg.clone()));
+            }
         }
-        let client = self.clients[n].as_mut().expect("it lives");
-        let (history, net) = (&mut self.history, &mut self.net);
-        match what {
-            What::Opened { link, .. } => client.opened(link, history, net),
-            What::Refused { link, .. } => client.refused(link, history, net),
-            What::DialFailed { link, .. } => client.dial_failed(link, history, net),
-            What::Closed { link, .. } => client.lost(link, history, net),
-            What::Deliver { link, msg, .. } => {
-                client.message(link, &msg, history, net);
-                let acked_by = client.acked_by.take();
-                let made = std::mem::take(&mut client.made);
-                self.snaps_made(made);
-                self.acknowledged_by(acked_by);
-            }
-            What::Tick(_) => client.tick(history, net),
-            What::Think(life) if n >= self.plan.clients as usize => self.fence_client(n, life),
-            What::Think(life) => {
-                let wanted = self.troubled && history.calls.len() - self.fences.calls < self.plan.ops as usize;
-                if wanted && client.in_flight() < self.plan.depth as usize && client.has_pool() {
-                    client.work(&self.plan, history, net);
-                }
-                let pause = net.rng.below(self.plan.think_ms * MS) + MS;
-                net.after(pause, What::Think(life));
-            }
-            _ => {}
+        let calls = self.history.calls.len();
+        client_event(self, n, what);
+        if let Some((osd, msg)) = heard {
+            exchange::heard_of(self, osd, &msg);
+        }
+        if self.plan.bar > 0 {
+            barred::look_at_calls(self, n, calls);
+            barred::look(self);
+        }
+        if n >= watching::first(&self.plan) {
+            watching::look(self, n);
         }
     }
 
@@ -672,5 +700,36 @@ impl Cluster {
         let Some(Proc::Osd(osd)) = self.net.other_end(link, client) else { return false };
         let is_write = msg.kind == MOSDOpReply::KIND && MOSDOpReply::decode(msg).is_ok_and(|m| m.replay_version != EVersion::ZERO);
         is_write && self.answer_is_lost(client.0, osd, link)
+    }
+}
+
+/// Something happens to a client.
+fn client_event(cluster: &mut Cluster, n: usize, what: What) {
+    let client = cluster.clients[n].as_mut().expect("it lives");
+    let (history, net) = (&mut cluster.history, &mut cluster.net);
+    match what {
+        What::Opened { link, .. } => client.opened(link, history, net),
+        What::Refused { link, .. } => client.refused(link, history, net),
+        What::DialFailed { link, .. } => client.dial_failed(link, history, net),
+        What::Closed { link, .. } => client.lost(link, history, net),
+        What::Deliver { link, msg, .. } => {
+            client.message(link, &msg, history, net);
+            let acked_by = client.acked_by.take();
+            let made = std::mem::take(&mut client.made);
+            cluster.snaps_made(made);
+            cluster.acknowledged_by(acked_by);
+        }
+        What::Tick(_) => client.tick(history, net),
+        What::Think(life) if n >= watching::first(&cluster.plan) => watching::client_has_time(cluster, n, life),
+        What::Think(life) if n >= cluster.plan.clients as usize => cluster.fence_client(n, life),
+        What::Think(life) => {
+            let wanted = cluster.troubled && history.calls.len() - cluster.fences.calls < cluster.plan.ops as usize;
+            if wanted && client.in_flight() < cluster.plan.depth as usize && client.has_pool() {
+                client.work(&cluster.plan, history, net);
+            }
+            let pause = net.rng.below(cluster.plan.think_ms * MS) + MS;
+            net.after(pause, What::Think(life));
+        }
+        _ => {}
     }
 }

@@ -30,7 +30,7 @@ impl Drive {
     pub fn new(kind: StoreKind, uuid: [u8; 16]) -> Self {
         Self::with_room(kind, uuid, 0)
     }
-    /// The same; a memory store with so many bytes, unless 0.
+    /// The same, with so many bytes for data, unless 0.
     pub fn with_room(kind: StoreKind, uuid: [u8; 16], bytes: u64) -> Self {
         let ideal_bytes = if bytes == 0 { IDEAL_BYTES } else { bytes };
         match kind {
@@ -39,7 +39,8 @@ impl Drive {
                 Self::Ideal(Some(Box::new(Watched::new(Box::new(MemStore::new(ideal_bytes)), ledger.clone()))), ledger)
             }
             StoreKind::Block => {
-                let disks = MemDisks::new(&BLOCK_BYTES);
+                let data = if bytes == 0 { BLOCK_BYTES[0] } else { bytes };
+                let disks = MemDisks::new(&[data, BLOCK_BYTES[1], BLOCK_BYTES[2]]);
                 BlockStore::mkfs(Box::new(disks.clone()), uuid).expect("new disks take a store");
                 Self::Block(disks, Ledger::default())
             }

@@ -1,8 +1,11 @@
 //! What goes wrong, and what operators do, by chance: each kind as often as the plan says.
 
+use crate::barred;
 use crate::client::POOL;
 use crate::cluster::Cluster;
 use crate::drive::Drive;
+use crate::exchange;
+use crate::gaps;
 use crate::net::{Fault, LinkId, Proc, What};
 use crate::plan::StoreKind;
 use crate::planted::Planted;
@@ -187,6 +190,9 @@ impl Cluster {
             }
             Fault::VanishStore => self.vanish_store(id),
             Fault::SwapStores => self.swap_stores(id),
+            Fault::Bar => barred::begin(self),
+            Fault::Gap => gaps::begin(self, id),
+            Fault::Exchange => exchange::begin(self),
             Fault::Force => {
                 let verb =
                     ["force-recovery", "force-backfill", "cancel-force-recovery", "cancel-force-backfill"][self.net.rng.below(4) as usize];

@@ -19,6 +19,8 @@ pub struct Call {
     pub mtime_ns: u64,
     /// The object's version that some client had seen before the call.
     floor: u64,
+    /// Called when its client was shut out: it must have no effect, and no success.
+    pub is_barred: bool,
     /// The answer; `None`: it never came, so the operation may have taken effect at any time, or not at all.
     pub outcome: Option<Outcome>,
 }
@@ -28,6 +30,8 @@ pub struct Call {
 pub enum Moment {
     Called(usize),
     Returned(usize),
+    /// From now on the call takes no effect that it has not taken.
+    Expired(usize),
 }
 
 /// Snapshots that were made.
@@ -73,6 +77,8 @@ pub struct History {
     newest: BTreeMap<u32, u64>,
     /// The first answer with a version that is older than one that was seen before the call.
     pub went_back: Option<String>,
+    /// The first success of a write that was called when its client was shut out.
+    pub got_past: Option<String>,
     /// An operation may fail since what it needs is damaged: nothing is known of it then.
     may_fail: bool,
     /// The same of one that finds no room.
@@ -86,7 +92,7 @@ impl History {
     pub fn call(&mut self, client: u32, object: u32, op: Op) -> usize {
         let floor = self.newest.get(&object).copied().unwrap_or(0);
         let snaps = if op.is_read() { Snaps::default() } else { self.snaps.now.clone() };
-        self.calls.push(Call { client, object, op, snaps, mtime_ns: 0, floor, outcome: None });
+        self.calls.push(Call { client, object, op, snaps, mtime_ns: 0, floor, is_barred: false, outcome: None });
         self.moments.push(Moment::Called(self.calls.len() - 1));
         self.calls.len() - 1
     }
@@ -95,6 +101,10 @@ impl History {
     pub fn returned(&mut self, number: usize, outcome: Outcome, version: u64) {
         let call = &mut self.calls[number];
         assert!(call.outcome.is_none(), "call {number} is answered twice");
+        if call.is_barred && outcome == Outcome::Done {
+            let text = format!("call {number} of client {} on o{} succeeds, and the client is shut out", call.client, call.object);
+            self.got_past.get_or_insert(text);
+        }
         if self.may_fail && outcome == Outcome::Error(EIO) || self.may_fill && outcome == Outcome::Error(ENOSPC) {
             return;
         }
@@ -114,6 +124,14 @@ impl History {
         }
         call.outcome = Some(outcome);
         self.moments.push(Moment::Returned(number));
+    }
+    /// The call's client is shut out: what the call has not done by now it never does.
+    pub fn expires(&mut self, number: usize) {
+        self.moments.push(Moment::Expired(number));
+    }
+    /// The same of a call that was made when its client was shut out already.
+    pub fn bars(&mut self, number: usize) {
+        self.calls[number].is_barred = true;
     }
     /// A snapshot is going to be removed: no later call names it.
     pub fn removes(&mut self, snap: u64) {

@@ -34,6 +34,9 @@ impl Cluster {
         if let Some(why) = &self.history.went_back {
             return Err(self.tell(&format!("versions: {why}"), &[]));
         }
+        if let Some(why) = &self.history.got_past {
+            return Err(self.tell(&format!("barred: {why}"), &[]));
+        }
         match linear::check(&self.history, self.plan.objects) {
             Ok(wild) => self.wild = wild,
             Err(why) => {

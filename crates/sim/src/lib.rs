@@ -23,6 +23,10 @@
 //!     │        hostile                    clients that send what is malformed or forged
 //!     │        followers                  reads straight at members that follow, while it matters
 //!     │        fence                      primaries that are cut off or stopped, with a client that knows no other
+//!     │        barred                     clients that others shut out while they write
+//!     │        watching                   clients that watch and notify over links that are cut; what is asked of that
+//!     │        gaps                       clients and OSDs that hear of no map until what they need next is trimmed
+//!     │        exchange                   all members of a group exchanged at once, and the old ones dead at the next acknowledgement
 //!     │
 //!     ├─────> acks      what is acknowledged lies on every member, durably (durable), at the moment of the answer
 //!     ├─────> serving   no two OSDs would serve one object now
@@ -50,6 +54,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 pub mod acks;
 pub mod agree;
 mod alike;
+mod barred;
 mod chains;
 pub mod client;
 pub mod cluster;
@@ -57,10 +62,12 @@ mod crowd;
 mod devices;
 pub mod drive;
 mod durable;
+mod exchange;
 mod faults;
 mod fence;
 mod followers;
 mod former;
+mod gaps;
 mod harm;
 pub mod history;
 mod hostile;
@@ -85,6 +92,7 @@ mod silent;
 mod themes;
 pub mod trace;
 mod vanish;
+mod watching;
 mod wire;
 
 pub use cluster::{Cluster, Report, run, run_deep};

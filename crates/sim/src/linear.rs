@@ -1,7 +1,8 @@
 //! Is there an order of an object's operations that explains every answer, in which each takes effect between its call and its return?
 //!
 //! Walks through the moments and keeps every explanation so far: a state, and which of the open calls have taken effect in it. A return must find
-//! its call among them. A call without an answer stays open for ever: it may take effect at any later moment, or never.
+//! its call among them. A call without an answer stays open for ever: it may take effect at any later moment, or never; but one that expires has taken
+//! effect by then, or never does.
 
 use crate::history::{History, Moment};
 use crate::model::{Op, State, With, apply};
@@ -37,10 +38,23 @@ fn check_object(history: &History, object: u32) -> Result<bool, Unexplained> {
     for moment in &history.moments {
         match *moment {
             Moment::Called(call) if counts(history, object, call) => drop(open.insert(call)),
-            Moment::Returned(call) if counts(history, object, call) => {
+            Moment::Returned(call) if open.contains(&call) => {
                 let Some(kept) = until(history, &open, &explanations, call) else { return Ok(false) };
                 if kept.is_empty() {
                     return Err(Unexplained { object, call, text: tell(history, &explanations, &open, call) });
+                }
+                open.remove(&call);
+                explanations = kept;
+            }
+            Moment::Expired(call) if open.contains(&call) => {
+                let Some(mut kept) = until(history, &open, &explanations, call) else { return Ok(false) };
+                // An answer that is still on its way tells of what was done before.
+                if history.calls[call].outcome.is_none() {
+                    kept.extend(explanations.into_iter().filter(|(_, effective)| !effective.contains(&call)));
+                }
+                if kept.is_empty() {
+                    let text = format!("call {call} is answered as if it had an effect, and its client was shut out before");
+                    return Err(Unexplained { object, call, text });
                 }
                 open.remove(&call);
                 explanations = kept;
@@ -59,7 +73,7 @@ fn counts(history: &History, object: u32, call: usize) -> bool {
         Op::Read => call.outcome.is_none(),
         _ => false,
     };
-    call.object == object && !is_vague
+    call.object == object && !is_vague && !call.is_barred
 }
 
 /// All ways to go on from these explanations until `call` has taken effect; `None` when there are too many.
@@ -130,6 +144,38 @@ mod tests {
         assert_eq!(check(&h, 1), Ok(0));
         stale.returned(r, Outcome::Error(2), 0);
         assert!(check(&stale, 1).is_err());
+    }
+
+    #[test]
+    fn a_write_that_has_expired_shows_before_or_never() {
+        let mut h = History::default();
+        let (a, b) = (put(&mut h, "a"), put(&mut h, "b"));
+        let r = h.call(1, 0, Op::Read);
+        h.returned(r, Outcome::Error(2), 0);
+        h.expires(a);
+        let later = |mut h: History, outcome: Outcome| {
+            let r = h.call(1, 0, Op::Read);
+            h.returned(r, outcome, 0);
+            check(&h, 1).is_ok()
+        };
+        // It may have taken effect just before, which no read has seen; or it never does.
+        assert!(later(h.clone(), read(b"a")) && later(h.clone(), read(b"b")) && later(h.clone(), Outcome::Error(2)));
+        let mut gone = h.clone();
+        let r = gone.call(1, 0, Op::Read);
+        gone.returned(r, Outcome::Error(2), 0);
+        assert!(!later(gone.clone(), read(b"a")) && later(gone.clone(), read(b"b")));
+        // Its answer may be late, and says that it was done in time.
+        gone.returned(a, Outcome::Done, 0);
+        assert!(check(&gone, 1).is_err());
+        h.returned(a, Outcome::Done, 0);
+        assert!(!later(h.clone(), Outcome::Error(2)) && later(h.clone(), read(b"a")));
+        let _ = b;
+        // One that was called too late is nothing, and must not succeed.
+        let c = put(&mut h, "c");
+        h.bars(c);
+        assert!(!later(h.clone(), read(b"c")) && h.got_past.is_none());
+        h.returned(c, Outcome::Done, 0);
+        assert!(h.got_past.is_some());
     }
 
     #[test]

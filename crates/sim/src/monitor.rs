@@ -6,7 +6,7 @@ use crate::purge;
 use base::Rng;
 use bytes::Bytes;
 use cephx::AuthCapsInfo;
-use messages::RawMessage;
+use messages::{MOSDMap, Message, RawMessage};
 use mon_core::{Batch, ConnId, Effect, Endpoint, Event, Handshake, Mon, MonOptions, NewCluster, PeerInfo, Snapshot, mkfs};
 use std::collections::BTreeMap;
 use types::{AddrType, EntityAddr, EntityAddrVec, EntityKind, EntityText, UTime, Uuid, features};
@@ -138,7 +138,15 @@ impl Monitor {
                         return;
                     }
                 }
-                Effect::Send { conn, message } => net.send(self.life, conn.0, message),
+                Effect::Send { conn, message } => {
+                    if message.kind == MOSDMap::KIND
+                        && let Some(to) = net.other_end(conn.0, self.life)
+                        && let Err(why) = net.rules.maps_go(to, net.now_ns)
+                    {
+                        net.wrong.get_or_insert(format!("rules: {why}"));
+                    }
+                    net.send(self.life, conn.0, message)
+                }
                 Effect::Close { conn } => net.close(self.life, conn.0),
                 // No stock manager lives here, and no command comes by an admin socket.
                 Effect::LocalAnswer { .. } | Effect::DialManager { .. } | Effect::SendManager { .. } | Effect::HangUpManager => {}

@@ -127,6 +127,10 @@ pub enum What {
     Intrude,
     /// Members that follow may be looked at.
     Follow,
+    /// A client that was shut out goes.
+    Bar(Life),
+    /// A process that hears of no map is looked at.
+    Gap,
 }
 
 /// A kind of fault whose time has come.
@@ -169,6 +173,9 @@ pub enum Fault {
     Blocklist,
     VanishStore,
     SwapStores,
+    Bar,
+    Gap,
+    Exchange,
 }
 
 /// A process that was stopped, and what came for it meanwhile.
@@ -288,6 +295,17 @@ impl Net {
     /// The map of an epoch that a process has had.
     pub fn map(&self, epoch: Epoch) -> Option<Rc<OsdMap>> {
         self.maps.get(&epoch).cloned()
+    }
+    /// The first epoch whose map is so.
+    pub fn first_map(&self, is_so: impl Fn(&OsdMap) -> bool) -> Option<Epoch> {
+        self.maps.iter().find(|(_, map)| is_so(map)).map(|(epoch, _)| *epoch)
+    }
+    /// The maps from an epoch on that processes have had.
+    pub fn maps_from(&self, epoch: Epoch) -> impl Iterator<Item = &Rc<OsdMap>> {
+        self.maps.range(epoch..).map(|(_, map)| map)
+    }
+    pub fn newest_map(&self) -> Option<&Rc<OsdMap>> {
+        self.maps.values().next_back()
     }
     pub fn note(&mut self, line: String) {
         self.trace.event(self.now_ns, line);

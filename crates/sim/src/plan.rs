@@ -141,6 +141,14 @@ pub struct Plan {
     pub swap_stores: EveryMs,
     /// An OSD is put out and stays away for minutes.
     pub long_away: EveryMs,
+    /// A client shuts out another one that writes.
+    pub bar: EveryMs,
+    /// A client or an OSD hears of no map until the monitor has trimmed what it needs.
+    pub gap: EveryMs,
+    /// All members of a group are exchanged, and the old ones die at the next acknowledgement.
+    pub exchange: EveryMs,
+    /// Clients that watch and notify.
+    pub watchers: u32,
     /// Pause between two objects of recovery or backfill.
     pub recovery_sleep_ms: u64,
     /// Of 100 requests for a place for backfill, so many are refused as if the store were too full.
@@ -159,7 +167,8 @@ pub struct Plan {
     pub deletes: u64,
     /// Of 100 texts that clients write, so many are long ones.
     pub large: u64,
-    /// Room of some OSDs' memory stores; 0: all have much.
+    pub large_bytes: u64,
+    /// Room of some OSDs' stores; 0: all have much.
     pub small_bytes: u64,
     /// What a block store keeps in memory.
     pub memory_bytes: u64,
@@ -191,7 +200,7 @@ impl Plan {
         let mut rng = Rng::new(seed ^ 0x9143_77aa);
         let plan = Self::drawn(seed, &mut rng);
         let plan = plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng);
-        plan.with_balance().with_hostile().with_vanishing().with_little_room().with_wires_by_chance()
+        plan.with_balance().with_hostile().with_vanishing().with_little_room().with_later_theme().with_others().with_wires_by_chance()
     }
     /// What comes first.
     fn drawn(seed: u64, rng: &mut Rng) -> Self {
@@ -255,6 +264,7 @@ impl Plan {
             recovery_unpaced: false,
             deletes: 0,
             large: 0,
+            large_bytes: 60_000,
             small_bytes: 0,
             memory_bytes: 4 << 20,
             lose_answer: 0,
@@ -267,6 +277,10 @@ impl Plan {
             vanish_store: 0,
             swap_stores: 0,
             long_away: 0,
+            bar: 0,
+            gap: 0,
+            exchange: 0,
+            watchers: 0,
             recovery_sleep_ms: 0,
             turn_ns: 0,
             lease_percent: 80,
@@ -319,6 +333,18 @@ impl Plan {
         self.blocklist = if rng.chance(1, 4) { pick(&mut rng, &[10_000, 40_000]) } else { 0 };
         if self.osds > 1 && self.rot == 0 && rng.chance(1, 8) {
             self.swap_stores = pick(&mut rng, &[10_000, 40_000]);
+        }
+        self
+    }
+    /// Clients shut out others in some seeds, and watch and notify in some. Drawn apart, too.
+    fn with_others(mut self) -> Self {
+        let mut rng = Rng::new(self.seed ^ 0x0ba4_07e5);
+        if self.clients > 1 && rng.chance(1, 5) {
+            self.bar = pick(&mut rng, &[3_000, 10_000]);
+        }
+        // What rots or finds no room fails, and says nothing of watches.
+        if self.rot == 0 && self.small_bytes == 0 && rng.chance(1, 6) {
+            self.watchers = 2 + rng.below(3) as u32;
         }
         self
     }
@@ -405,11 +431,11 @@ impl Plan {
     pub fn calm(mut self) -> Self {
         self.faults().into_iter().for_each(|(_, _, every)| *every = 0);
         (self.kill_at_ack, self.lose_answer, self.kill_at_write, self.hostile) = (0, 0, 0, 0);
-        self.follow = 0;
+        (self.follow, self.watchers) = (0, 0);
         self
     }
     /// The kinds of faults by name: what `--shrink` takes away one at a time.
-    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 35] {
+    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 38] {
         [
             ("kill_osd", Fault::KillOsd, &mut self.kill_osd),
             ("kill_mon", Fault::KillMon, &mut self.kill_mon),
@@ -446,6 +472,9 @@ impl Plan {
             ("blocklist", Fault::Blocklist, &mut self.blocklist),
             ("vanish_store", Fault::VanishStore, &mut self.vanish_store),
             ("swap_stores", Fault::SwapStores, &mut self.swap_stores),
+            ("bar", Fault::Bar, &mut self.bar),
+            ("gap", Fault::Gap, &mut self.gap),
+            ("exchange", Fault::Exchange, &mut self.exchange),
         ]
     }
 }

@@ -2,7 +2,9 @@
 
 pub use mon_core::planted::Bug as MonBug;
 pub use msgr::planted::Bug as WireBug;
+pub use objecter::planted::Bug as ClientBug;
 pub use osd_core::planted::Bug as OsdBug;
+pub use store_block::planted::Bug as StoreBug;
 
 use messages::{MOSDOp, MOSDRepOp, MOSDRepOpReply, Message, RawMessage};
 use types::PgShard;
@@ -24,6 +26,8 @@ pub enum Planted {
     OneHoldsUpAll,
     Osd(OsdBug),
     Mon(MonBug),
+    Client(ClientBug),
+    Store(StoreBug),
     /// Only seeds with real connections come to it.
     Wire(WireBug),
 }
@@ -108,6 +112,29 @@ pub const ALL: &[Planted] = &[
     Planted::Osd(OsdBug::ReserveIntoFull),
     Planted::Osd(OsdBug::ScrubSkipsOmap),
     Planted::Osd(OsdBug::ScrubSkipsAttrs),
+    Planted::Osd(OsdBug::ForgetPending),
+    Planted::Osd(OsdBug::NotifyConnected),
+    Planted::Osd(OsdBug::KeepDeadWatch),
+    Planted::Osd(OsdBug::EndWatchEarly),
+    Planted::Osd(OsdBug::AckForAll),
+    Planted::Osd(OsdBug::KeepAnswered),
+    Planted::Osd(OsdBug::NotifyForEver),
+    Planted::Osd(OsdBug::ForgetWatchers),
+    Planted::Osd(OsdBug::ServeBarred),
+    Planted::Osd(OsdBug::ServeResent),
+    Planted::Osd(OsdBug::AdmitOnce),
+    Planted::Osd(OsdBug::ServeByOlderMap),
+    Planted::Osd(OsdBug::WaitForTrimmed),
+    Planted::Osd(OsdBug::MergePurged),
+    Planted::Osd(OsdBug::MergeUnlike),
+    Planted::Osd(OsdBug::LetGoEarly),
+    Planted::Osd(OsdBug::WakeAtOnce),
+    Planted::Osd(OsdBug::PingAlways),
+    Planted::Client(ClientBug::IgnoreGap),
+    Planted::Client(ClientBug::ForgetToReconnect),
+    Planted::Store(StoreBug::AcceptWithoutRoom),
+    Planted::Store(StoreBug::CountGaps),
+    Planted::Store(StoreBug::LeakAside),
     Planted::Mon(MonBug::ReuseSnapId),
     Planted::Mon(MonBug::PurgeEarly),
     Planted::Mon(MonBug::DeadWithoutProof),
@@ -117,6 +144,7 @@ pub const ALL: &[Planted] = &[
     Planted::Mon(MonBug::UpThruAhead),
     Planted::Mon(MonBug::KeepStaleTemp),
     Planted::Mon(MonBug::EpochEachTick),
+    Planted::Mon(MonBug::NoWholeMap),
     Planted::Mon(MonBug::ManagerRunsAll),
     Planted::Wire(WireBug::ReplayTooLate),
     Planted::Wire(WireBug::KeepDuplicate),
@@ -127,11 +155,16 @@ pub const ALL: &[Planted] = &[
 ];
 
 impl Planted {
+    fn is_of_core(self) -> bool {
+        matches!(self, Self::Osd(_) | Self::Mon(_) | Self::Client(_) | Self::Store(_) | Self::Wire(_))
+    }
     /// The bug's own name.
     pub fn name(self) -> String {
         match self {
             Self::Osd(bug) => format!("{bug:?}"),
             Self::Mon(bug) => format!("{bug:?}"),
+            Self::Client(bug) => format!("{bug:?}"),
+            Self::Store(bug) => format!("{bug:?}"),
             Self::Wire(bug) => format!("{bug:?}"),
             own => format!("{own:?}"),
         }
@@ -150,15 +183,21 @@ impl Broken {
             osd_core::planted::plant(if let Some(Planted::Osd(bug)) = planted { Some(bug) } else { None });
             msgr::planted::plant(if let Some(Planted::Wire(bug)) = planted { Some(bug) } else { None });
             mon_core::planted::plant(if let Some(Planted::Mon(bug)) = planted { Some(bug) } else { None });
+            objecter::planted::plant(if let Some(Planted::Client(bug)) = planted { Some(bug) } else { None });
+            store_block::planted::plant(if let Some(Planted::Store(bug)) = planted { Some(bug) } else { None });
         }
-        let is_of_core = matches!(planted, Some(Planted::Osd(_) | Planted::Mon(_) | Planted::Wire(_)));
+        let is_of_core = planted.is_some_and(Planted::is_of_core);
         assert!(cfg!(debug_assertions) || !is_of_core, "a release build breaks no promise");
         Self
     }
     /// How often an OSD or a connection came to where its promise is broken.
     pub fn reached(&self) -> u64 {
         #[cfg(debug_assertions)]
-        return osd_core::planted::reached() + msgr::planted::reached();
+        return osd_core::planted::reached()
+            + msgr::planted::reached()
+            + objecter::planted::reached()
+            + store_block::planted::reached()
+            + mon_core::planted::reached();
         #[cfg(not(debug_assertions))]
         0
     }
@@ -169,6 +208,8 @@ impl Drop for Broken {
         osd_core::planted::plant(None);
         msgr::planted::plant(None);
         mon_core::planted::plant(None);
+        objecter::planted::plant(None);
+        store_block::planted::plant(None);
     }
 }
 

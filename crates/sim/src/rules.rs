@@ -8,10 +8,12 @@
 //! | up, down | `up_from` and `down_at` are the epochs of the maps that say so first |
 //! | pg_temp | is of groups that there are, by OSDs that there are, each once; in a cluster at rest none is left |
 //!
-//! And a quiet cluster is quiet: a virtual minute at rest has few epochs and few messages, in proportion to its OSDs and groups.
+//! No client is sent maps without end: a virtual second has few messages of them to one process. And a quiet cluster is quiet: a virtual minute at rest has few epochs, few messages and few other events of its daemons (timers, turns, devices), in
+//! proportion to its OSDs and groups.
 
 use crate::SEC;
 use crate::cluster::Cluster;
+use crate::net::Proc;
 use base::Clock;
 use maps::{OsdMap, map_flags, osd_state};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,12 +25,19 @@ const MINUTE_NS: u64 = 60 * SEC;
 const SAID_NS: u64 = 80 * SEC;
 /// Of so many seeds one has it.
 const QUIET_EVERY: u64 = 6;
+/// Events of an OSD and of the monitor, beside those that come of messages, that each second of it may have.
+const EVENTS_A_SECOND: u64 = 10;
 /// Epochs that it may have: what operators said before may run out then.
 const EPOCHS_MAX: u32 = 3;
+
+/// Messages of maps to one process in a second: what lacks a thousand epochs has them in some dozens.
+const MAPS_MAX: u32 = 1_000;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
+    /// The second, and how many messages of maps each process was sent in it.
+    maps_sent: (u64, BTreeMap<Proc, u32>),
     /// How long an OSD is down at least before it is put out.
     pub out_after_ns: u64,
     down_since: BTreeMap<OsdId, u64>,
@@ -56,6 +65,18 @@ impl Rules {
             }
         }
         Ok(())
+    }
+    /// The monitor sends a process maps.
+    ///
+    /// # Errors
+    /// It does so all the time.
+    pub fn maps_go(&mut self, to: Proc, now_ns: u64) -> Result<(), String> {
+        if self.maps_sent.0 != now_ns / SEC {
+            self.maps_sent = (now_ns / SEC, BTreeMap::new());
+        }
+        let sent = self.maps_sent.1.entry(to).or_default();
+        *sent += 1;
+        if *sent > MAPS_MAX { Err(format!("{to:?} is sent {sent} messages of maps in a second")) } else { Ok(()) }
     }
     fn look_at_osd(&mut self, osd: OsdId, before: &OsdMap, after: &OsdMap, now: Clock) -> Result<(), String> {
         let (i, was_up, is_up) = (osd as usize, before.is_up(osd), after.is_up(osd));
@@ -111,13 +132,21 @@ impl Cluster {
         self.until(2 * SAID_NS, "quiet", |c| c.net.now_ns >= then)?;
         self.stays_at_rest()?;
         let epoch = |c: &Self| c.monitor.as_ref().map_or(0, |monitor| monitor.core().osd.epoch());
-        let (epochs, messages, then) = (epoch(self), self.messages, self.net.now_ns + MINUTE_NS);
+        let (epochs, messages, events, then) = (epoch(self), self.messages, self.events, self.net.now_ns + MINUTE_NS);
         self.until(2 * MINUTE_NS, "quiet", |c| c.net.now_ns >= then)?;
-        let (epochs, messages) = (epoch(self) - epochs, self.messages - messages);
+        let (epochs, messages, events) = (epoch(self) - epochs, self.messages - messages, self.events - events);
         let budget = self.messages_max();
-        self.net.note(format!("a quiet minute has {epochs} epochs and {messages} messages of {budget}"));
+        let events_max = budget + (self.osds.len() as u64 + 1) * EVENTS_A_SECOND * MINUTE_NS / SEC;
+        self.net.note(format!(
+            "a quiet minute has {epochs} epochs, {messages} messages of {budget}, {events} other events of {events_max}, {} OSDs, {} groups",
+            self.osds.len(),
+            self.osds.iter().flatten().map(|osd| osd.core().pgs().count()).sum::<usize>()
+        ));
         if epochs > EPOCHS_MAX {
             return Err(self.tell(&format!("rules: {epochs} epochs in a quiet minute"), &[]));
+        }
+        if events > events_max {
+            return Err(self.tell(&format!("rules: {events} events beside messages in a quiet minute, more than {events_max}"), &[]));
         }
         match messages > budget {
             true => Err(self.tell(&format!("rules: {messages} messages in a quiet minute, more than {budget}"), &[])),

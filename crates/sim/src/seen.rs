@@ -17,7 +17,6 @@ pub struct Seen {
 const ABSENT: &[(&str, &str)] = &[
     ("MAuth", "sessions open without a handshake"),
     ("MOSDFailure of a still-alive OSD, MOSDMarkMeDown", "no OSD is shut down in order"),
-    ("MWatchNotify", "clients of the simulator watch nothing"),
     ("MMgr*", "no stock manager lives here; reports go to the monitor's endpoint"),
 ];
 

@@ -7,6 +7,15 @@
 //! | fencing | primaries that are cut off and lose their groups |
 //! | purging | snapshots are removed while some groups serve and others do not |
 //! | reserving | many groups want the same few places, and some are urgent |
+//!
+//! Drawn apart, so that the seeds of the others stay what they are:
+//!
+//! | theme | what it is about |
+//! |---|---|
+//! | exchanging | all members of a group are exchanged at once, and the old ones die at the first acknowledgement behind that |
+//! | merging | groups are merged and split while snapshots are removed |
+//! | brimming | large writes on block stores that are nearly full |
+//! | trailing | clients and OSDs that hear of no map until what they need next is trimmed |
 
 use crate::SEC;
 use crate::plan::{DRAWN, MAPS_KEPT, Plan, StoreKind};
@@ -21,9 +30,14 @@ pub enum Theme {
     Fencing,
     Purging,
     Reserving,
+    Exchanging,
+    Merging,
+    Brimming,
+    Trailing,
 }
 
 impl Theme {
+    const LATER: [Self; 5] = [Self::Exchanging, Self::Merging, Self::Brimming, Self::Trailing, Self::Trailing];
     const ALL: [Self; 5] = [Self::Filling, Self::Diverging, Self::Fencing, Self::Purging, Self::Reserving];
 }
 
@@ -39,7 +53,7 @@ impl Plan {
         (self.kill_at_write, self.kill_at_ack, self.lose_answer) = (0, 0, 0);
         self.clients = 2 + rng.below(4) as u32;
         match self.theme {
-            Theme::None => {}
+            Theme::None | Theme::Exchanging | Theme::Merging | Theme::Brimming | Theme::Trailing => {}
             Theme::Filling => self.filling(rng),
             Theme::Diverging => self.diverging(rng),
             Theme::Fencing => self.fencing(rng),
@@ -48,6 +62,27 @@ impl Plan {
         }
         self.commits_lag = self.store == StoreKind::Ideal && rng.chance(1, 2);
         self
+    }
+    /// The same, or a plan with one of the themes that came later, which has the seed for itself.
+    pub(crate) fn with_later_theme(self) -> Self {
+        let mut rng = Rng::new(self.seed ^ 0x074e_3e5b);
+        if !rng.chance(1, 4) {
+            return self;
+        }
+        let rng = &mut rng;
+        let mut plan = self.calm();
+        plan.theme = Theme::LATER[rng.below(5) as usize];
+        (plan.rot_wide, plan.rot_beyond, plan.small_bytes, plan.large, plan.maps_kept) = (false, false, 0, 0, MAPS_KEPT);
+        (plan.balanced, plan.clients, plan.deletes) = (0, 2 + rng.below(3) as u32, 0);
+        (plan.lease_percent, plan.refused_places, plan.recovery_sleep_ms, plan.scan_max) = (80, 0, pick(rng, &[0, 0, 100]), 0);
+        match plan.theme {
+            Theme::Exchanging => plan.exchanging(rng),
+            Theme::Merging => plan.merging(rng),
+            Theme::Brimming => plan.brimming(rng),
+            _ => plan.trailing(rng),
+        }
+        plan.commits_lag = plan.store == StoreKind::Ideal && rng.chance(1, 2);
+        plan
     }
     /// The plan by which speed is measured: always as much work, with faults of each kind at times.
     pub fn figure(seed: u64, store: StoreKind) -> Self {
@@ -60,7 +95,7 @@ impl Plan {
         (plan.cut, plan.partition, plan.pause_osd, plan.osd_down_command) = (10_000, 60_000, 60_000, 60_000);
         (plan.make_snap, plan.remove_snap, plan.scrubs) = (60_000, 60_000, 60_000);
         (plan.balanced, plan.hostile, plan.follow) = (0, 0, 0);
-        (plan.large, plan.small_bytes) = (0, 0);
+        (plan.large, plan.large_bytes, plan.small_bytes) = (0, 60_000, 0);
         (plan.log_entries, plan.delay_ns, plan.turn_ns) = (200, (200_000, 5_000_000), 100_000);
         (plan.recovery_sleep_ms, plan.refused_places, plan.lease_percent, plan.deletes) = (0, 0, 80, 0);
         (plan.scan_max, plan.recovery_active, plan.recovery_unpaced) = (0, 0, false);
@@ -131,6 +166,43 @@ impl Plan {
         self.recovery_sleep_ms = pick(rng, &[20, 200, 1_000]);
         self.turn_ns = pick(rng, &[100_000, 3_000_000, 30_000_000]);
         (self.think_ms, self.depth) = (pick(rng, &[100, 300, 1_000]), 3);
+    }
+    fn exchanging(&mut self, rng: &mut Rng) {
+        (self.osds, self.size) = (4, 2);
+        self.min_size = 1 + rng.below(2) as u32;
+        (self.pg_num, self.log_entries, self.objects) = (1 << rng.below(3), pick(rng, &[4, 50, 2000]) as u32, 8 + rng.below(30) as u32);
+        (self.exchange, self.power_cuts, self.down_ms) =
+            (pick(rng, &[3_000, 8_000]), pick(rng, &[0, 50, 100]), pick(rng, &[300, 5_000, 20_000]));
+        self.kill_at_write = pick(rng, &[0, 0, 100]);
+        (self.chunk_bytes, self.recovery_unpaced) = (pick(rng, &[4096, 8 << 20]), rng.chance(1, 2));
+        (self.think_ms, self.depth, self.ops) = (pick(rng, &[200, 1_000]), 2, 600);
+    }
+    fn merging(&mut self, rng: &mut Rng) {
+        self.osds = 2 + rng.below(2) as u32;
+        (self.size, self.min_size) = (2, 1 + rng.below(2) as u32);
+        (self.pg_num, self.objects, self.log_entries) = (4 << rng.below(3), 10 + rng.below(20) as u32, pick(rng, &[20, 200]) as u32);
+        (self.pg_num_changes, self.make_snap, self.remove_snap) = (pick(rng, &[5_000, 12_000]), 1_500, 2_000);
+        (self.kill_osd, self.down_ms, self.together) = (pick(rng, &[0, 15_000, 30_000]), pick(rng, &[1_000, 10_000]), 0);
+        self.out_in = pick(rng, &[0, 20_000]);
+        (self.think_ms, self.depth, self.ops) = (pick(rng, &[300, 1_000]), 2, 800);
+    }
+    fn brimming(&mut self, rng: &mut Rng) {
+        (self.osds, self.store) = (2 + rng.below(3) as u32, StoreKind::Block);
+        (self.size, self.min_size) = (2, 1);
+        (self.pg_num, self.log_entries) = (1 << rng.below(3), pick(rng, &[20, 200]) as u32);
+        (self.small_bytes, self.large, self.large_bytes) = (pick(rng, &[8 << 20, 12 << 20]), 60, pick(rng, &[150_000, 400_000]));
+        (self.objects, self.deletes) = (30 + rng.below(40) as u32, 4);
+        (self.kill_osd, self.down_ms, self.power_cuts) = (pick(rng, &[0, 10_000, 30_000]), pick(rng, &[1_000, 20_000]), 50);
+        (self.clients, self.think_ms, self.depth, self.ops) = (2, pick(rng, &[300, 1_000]), 1, 600);
+    }
+    fn trailing(&mut self, rng: &mut Rng) {
+        self.size = 1 + rng.below(2) as u32;
+        (self.osds, self.min_size) = (self.size + 1 + rng.below(2) as u32, 1);
+        (self.pg_num, self.objects, self.log_entries) = (1 << rng.below(3), 6 + rng.below(10) as u32, pick(rng, &[20, 2000]) as u32);
+        (self.gap, self.maps_kept) = (10_000, pick(rng, &[1, 5]));
+        (self.kill_osd, self.down_ms) = (pick(rng, &[0, 30_000]), 1_000);
+        (self.cut, self.make_snap) = (pick(rng, &[0, 3_000]), pick(rng, &[0, 10_000]));
+        (self.think_ms, self.depth, self.ops) = (pick(rng, &[500, 2_000]), 3, 600);
     }
 }
 

@@ -277,7 +277,7 @@ impl Core {
         let is_here = |chunk: &Chunk| !chunk.shared && chunk.blocks().contains(&block) && chunk.at(block) == place;
         let n = node.chunks[places.clone()].iter().position(is_here).ok_or(NOT_OWN)? + places.start;
         node.chunks[n].set(block, crc);
-        if places.len() > 1 && !planted(Bug::KeepReplaced) {
+        if places.len() > 1 && !planted(Bug::KeepReplaced) && !(places.len() == 2 && planted(Bug::KeepLastReplaced)) {
             self.clear_blocks(seq, slot, cell, 1 << block, Some(n))?;
         }
         Ok(())
@@ -338,6 +338,7 @@ impl Core {
         self.remove_node(seq, to);
         let node = self.node_mut(from)?;
         node.chunks.iter_mut().for_each(|c| c.shared = !planted(Bug::WriteSharedInPlace));
+        node.chunks.last_mut().into_iter().for_each(|c| c.shared = c.shared && !planted(Bug::WriteLastShared));
         let mut copy = node.clone();
         (copy.nid, copy.omap, copy.omap_bytes) = (nid, false, 0);
         copy.set_base(0);

@@ -171,7 +171,8 @@ impl Core {
     }
     fn release(&mut self) {
         let Self { alloc, overlay, log, .. } = self;
-        alloc.release(log.durable(), |place, blocks| overlay.is_writing(place, blocks) && !planted(Bug::ReuseWhileWriting));
+        let durable = log.durable() + u64::from(planted(Bug::ReuseOneEarly));
+        alloc.release(durable, |place, blocks| overlay.is_writing(place, blocks) && !planted(Bug::ReuseWhileWriting));
     }
 
     fn completed(&mut self, c: Completion) {

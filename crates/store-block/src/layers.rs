@@ -104,7 +104,7 @@ impl Layers {
         while let Some(layer) = self.all.get_mut(&next) {
             self.dirty.insert(next);
             layer.users -= 1;
-            if layer.users > 0 && !planted(Bug::DropSharedLayer) {
+            if layer.users > 0 && !planted(Bug::DropSharedLayer) && !(layer.users == 1 && planted(Bug::DropAtTwo)) {
                 break;
             }
             gone.push(next);

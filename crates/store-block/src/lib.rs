@@ -58,7 +58,7 @@ mod pg_log;
 mod pg_row;
 #[cfg(test)]
 mod places;
-mod planted;
+pub mod planted;
 mod queue;
 mod read;
 mod reads;

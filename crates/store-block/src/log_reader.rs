@@ -225,7 +225,9 @@ fn open_record(bytes: &Bytes, header: &Header, seed: u32) -> Option<Vec<Op<Bytes
         for crc in crcs.chunks(4) {
             let at = (1 + images) * BLOCK as usize;
             if images >= header.images as usize
-                || block_crc(&bytes[at..at + BLOCK as usize]).to_le_bytes() != *crc && !planted(Bug::TakeTornImages)
+                || block_crc(&bytes[at..at + BLOCK as usize]).to_le_bytes() != *crc
+                    && !planted(Bug::TakeTornImages)
+                    && !(images + 1 == header.images as usize && planted(Bug::TakeLastTorn))
             {
                 return None;
             }

@@ -3,7 +3,7 @@
 
 /// A promise, by what happens when it is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(not(test), allow(dead_code))]
+#[cfg_attr(not(any(test, debug_assertions)), allow(dead_code))]
 pub enum Bug {
     /// Acknowledged when the record is sent, not when it is durable.
     AckBeforeDurable,
@@ -85,6 +85,28 @@ pub enum Bug {
     KeepReplaced,
     /// A checkpoint drops the changes to rows of a leaf that it can't read.
     DropBesideBadLeaf,
+
+    // The same promises, broken at the last one only.
+    /// A record is acknowledged when the one before it is durable.
+    AckOneEarly,
+    /// A checkpoint counts though the last record that it has is not durable.
+    SkipLastBarrier,
+    /// Freed blocks are given again when the record before the one that freed them is durable.
+    ReuseOneEarly,
+    /// A record is taken though its last image has not its crc.
+    TakeLastTorn,
+    /// A record is taken though the last block beside it is not there.
+    TakeShortRun,
+    /// A block that is written beside what clones share stays where it was, if there is one more place.
+    KeepLastReplaced,
+    /// A layer's rows go with the last but one that stands on it.
+    DropAtTwo,
+    /// The last of a clone's chunks is not marked as shared.
+    WriteLastShared,
+    /// The last blocks that wait to be free are stored as used.
+    LeakLastAside,
+    /// The last of the counts of who shares what is not stored.
+    ForgetLastShare,
 }
 
-base::planted_bugs!(Bug, test);
+base::planted_bugs!(Bug, any(test, debug_assertions));

@@ -502,7 +502,10 @@ impl Core {
                         Err(_) => self.io.read_now(DATA, *at, 1),
                     };
                     // A block that can't be read may be what it should be: it is damaged, the record is not.
-                    if block.is_ok_and(|block| block_crc(&block) != *crc) && !planted(Bug::TakeMissingRun) {
+                    if block.is_ok_and(|block| block_crc(&block) != *crc)
+                        && !planted(Bug::TakeMissingRun)
+                        && !(n + 1 == part.len() && planted(Bug::TakeShortRun))
+                    {
                         first = Some(first.map_or(*seq, |f| f.min(*seq)));
                     }
                 }

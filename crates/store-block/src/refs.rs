@@ -81,6 +81,9 @@ impl Refs {
         }
         let mut places: Vec<u64> = std::mem::take(&mut self.dirty).into_iter().collect();
         places.sort_unstable();
+        if planted(Bug::ForgetLastShare) {
+            places.pop();
+        }
         let row = |place: u64| self.counts.get(&place).map_or(Val::Del, |count| Val::Row(count.to_le_bytes().to_vec().into()));
         places.into_iter().map(|place| (key::numbered(key::REFS, place), row(place))).collect()
     }

@@ -2,6 +2,7 @@
 
 use super::OsdService;
 use crate::Mon;
+use crate::planted::{Bug, planted};
 use crate::session::{ConnId, Sub};
 use crate::subs::Served;
 use bytes::Bytes;
@@ -73,7 +74,9 @@ impl OsdService {
         if next < self.first.max(1) || !self.incs.contains_key(&next) {
             // Trimmed, or the first epoch of all, which was made whole: begin with a full map.
             next = next.max(self.first);
-            m.maps.extend(self.encoded(next, true, features).map(|bytes| (next, bytes)));
+            if next <= 1 || !planted(Bug::NoWholeMap) {
+                m.maps.extend(self.encoded(next, true, features).map(|bytes| (next, bytes)));
+            }
             next += 1;
         }
         let last = self.map.epoch.min(next.saturating_add(PER_MESSAGE - 1));

@@ -5,6 +5,7 @@
 
 use super::{Effect, Objecter, Submit};
 use crate::ops::Ops;
+use crate::planted::{Bug, planted};
 use base::{Clock, Stamp};
 use messages::{MWatchNotify, osd_client::watch_event};
 use std::collections::BTreeMap;
@@ -34,8 +35,22 @@ pub(super) struct Linger {
     /// Counts registrations after the first.
     generation: u32,
     last_ping: Stamp,
+    /// When the request under way was made, and when the last one was made that was answered well.
+    asked: Stamp,
+    valid_since: Option<Stamp>,
     /// The notify's number, once the OSD has said it.
     notify_id: Option<u64>,
+}
+
+/// How a watch stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchState {
+    /// When the last registration or ping was made that the OSD answered: the watch is not over before its timeout from then on.
+    pub valid_since: Option<Stamp>,
+    /// Registrations after the first.
+    pub generation: u32,
+    /// The OSD has dropped it.
+    pub is_lost: bool,
 }
 
 /// What happens to a watch or notify.
@@ -79,7 +94,9 @@ impl Objecter {
         self.lingers.last_cookie += 1;
         let cookie = self.lingers.last_cookie;
         let last_ping = clock.mono;
-        let linger = Linger { locator, oid, what, tid: None, registered: false, lost: false, generation: 0, last_ping, notify_id: None };
+        let (tid, notify_id, valid_since, asked) = (None, None, None, clock.mono);
+        let linger =
+            Linger { locator, oid, what, tid, registered: false, lost: false, generation: 0, last_ping, asked, valid_since, notify_id };
         self.lingers.by_cookie.insert(cookie, linger);
         self.send_linger(cookie, clock, out);
         cookie
@@ -110,8 +127,17 @@ impl Objecter {
         let submit = Submit { linger: Some(cookie), ..Submit::new(linger.locator.clone(), linger.oid.clone(), ops) };
         let tid = self.submit(submit, clock, out);
         if let Some(linger) = self.lingers.by_cookie.get_mut(&cookie) {
-            linger.tid = Some(tid);
+            (linger.tid, linger.asked) = (Some(tid), clock.mono);
         }
+    }
+    /// How a watch stands; `None`: there is none of that cookie. Source of the facts: Ceph 18.2 `Objecter::linger_check`.
+    pub fn watch_state(&self, cookie: u64) -> Option<WatchState> {
+        let linger = self.lingers.by_cookie.get(&cookie).filter(|linger| matches!(linger.what, What::Watch { .. }))?;
+        Some(WatchState { valid_since: linger.valid_since, generation: linger.generation, is_lost: linger.lost })
+    }
+    /// The number of a notify that is under way, once the OSD has said it.
+    pub fn notify_id(&self, cookie: u64) -> Option<u64> {
+        self.lingers.by_cookie.get(&cookie)?.notify_id
     }
 
     /// The OSD or the interval of these changed: watches are registered anew, notifies sent again.
@@ -120,6 +146,10 @@ impl Objecter {
             let Some(linger) = self.lingers.by_cookie.get_mut(&cookie).filter(|l| !l.lost) else { continue };
             if linger.registered {
                 linger.generation += 1;
+                if matches!(linger.what, What::Watch { .. }) && planted(Bug::ForgetToReconnect) {
+                    linger.tid = None;
+                    continue;
+                }
             }
             // A request that is under way (a ping, say) is superseded by the registration.
             if let Some(tid) = linger.tid.take() {
@@ -141,6 +171,7 @@ impl Objecter {
         match (&linger.what, result) {
             (What::Watch { .. }, 0..) => {
                 linger.registered = true;
+                linger.valid_since = Some(linger.asked);
                 if first {
                     out.push(Effect::Linger { cookie, event: LingerEvent::Registered(0) });
                 }

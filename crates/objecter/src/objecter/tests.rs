@@ -258,7 +258,10 @@ fn a_watch_is_pinged_and_follows_its_object() {
     assert_eq!(w.seen(), format!("0 watch:{}.0 #2.0", watch_op::PING));
     w.later(6);
     assert_eq!(w.seen(), "", "one ping at a time");
+    let pinged = base::Stamp(w.clock.mono.0 - 6_000_000_000);
     w.reply(0, 2, 0, 0);
+    let state = w.o.watch_state(cookie).unwrap();
+    assert_eq!((state.valid_since, state.generation, state.is_lost), (Some(pinged), 0, false), "since the ping was made that was answered");
     w.reset(0);
     assert_eq!(w.seen(), format!("open 0, 0 watch:{}.1 #3.0", watch_op::RECONNECT));
     w.reply(0, 3, 0, 0);
@@ -267,6 +270,7 @@ fn a_watch_is_pinged_and_follows_its_object() {
     assert_eq!(w.seen(), format!("open 2, 2 watch:{}.2 #4.0", watch_op::RECONNECT));
     w.reply(2, 4, 0, -107);
     assert_eq!(w.seen(), "Error(-107)");
+    assert!(w.o.watch_state(cookie).is_some_and(|state| state.is_lost && state.generation == 2));
     w.later(60);
     assert_eq!(w.seen(), "", "what is lost is not pinged");
     w.o.unwatch(cookie, w.clock, &mut w.out);

@@ -17,6 +17,7 @@ use super::cut::Cut;
 use crate::control::Control;
 use crate::event::{ConnId, Effect, HbNet, Level};
 use crate::joint::ToShard;
+use crate::planted::{Bug, planted};
 use crate::shared::EventCx;
 use base::{Clock, Stamp};
 use maps::OsdMap;
@@ -380,7 +381,8 @@ impl Control {
 
     /// True if it is time for pings.
     pub(crate) fn wants_to_ping(&self, now: Stamp) -> bool {
-        self.boot.pings() && self.heartbeats.last_sent.is_none_or(|at| now.since(at) >= self.heartbeat_interval())
+        self.boot.pings()
+            && self.heartbeats.last_sent.is_none_or(|at| now.since(at) >= self.heartbeat_interval() || planted(Bug::PingAlways))
     }
     /// Sends pings, to `members` of our groups and to some others, and tells the monitor of those that don't answer.
     pub(crate) fn send_pings(&mut self, members: BTreeSet<OsdId>, cx: &mut EventCx<'_>) {

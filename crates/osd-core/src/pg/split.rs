@@ -10,6 +10,7 @@ use super::members::peering::Mapping;
 use super::range::split_bits;
 use super::requests::backoff;
 use crate::event::Effect;
+use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use maps::PgPool;
 use store::LogDelta;
@@ -40,7 +41,9 @@ impl Reshape {
 /// `src/osd/PeeringState.cc` (`merge_from`).
 fn is_as_found_ready(pool: &PgPool, source: PgId, versions: (EVersion, EVersion)) -> bool {
     let meta = &pool.last_pg_merge_meta;
-    meta.source_pgid == PgId::default() || (meta.source_pgid == source && (meta.source_version, meta.target_version) == versions)
+    meta.source_pgid == PgId::default()
+        || (meta.source_pgid == source && (meta.source_version, meta.target_version) == versions)
+        || planted(Bug::MergeUnlike)
 }
 /// True if the map says how far groups were when they were merged.
 pub(crate) fn tells_of_merges(pool: &PgPool) -> bool {

@@ -1,5 +1,5 @@
 //! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink] [--only BUG]`, with a planted bug if one is named, or the planted bugs: `seeds --bugs [--only WORD,WORD]`.
-//! `--theme WORD` leaves the seeds with other themes out; `hostile`, `balanced`, `vanish` and `crowd` are words for it, too. With `--wires` all links of all seeds are real connections.
+//! `--theme WORD` leaves the seeds with other themes out; `hostile`, `balanced`, `vanish`, `crowd`, `barred` and `watching` are words for it, too. With `--wires` all links of all seeds are real connections.
 //! `seeds --figure memory|block --count N` runs the plan by which speed is measured. `seeds --traces --from N --count N` prints what each seed's history
 //! hashes to, with every byte of every message and every effect: a change that is to behave as before leaves all of these lines as they are.
 //! `cargo xtask sim` calls it.
@@ -54,6 +54,7 @@ fn main() -> ExitCode {
     let (mut forged, mut served) = (0, 0);
     let (mut replaced, mut added, mut behind, mut trimmed) = (0, 0, 0, 0);
     let (mut vanished, mut swaps) = (0, 0);
+    let mut others = Others::default();
     let (mut without_one, mut unfound, mut beyond) = (Vec::new(), Vec::new(), Vec::new());
     for seed in (from..from + count).filter(|seed| is_about(&plan_of(*seed), word("--theme"))) {
         let report = run_caught(&plan_of(seed), None, false);
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         (forged, served) = (forged + report.forged, served + report.served);
         (replaced, added) = (replaced + report.replaced, added + report.added);
         (vanished, swaps) = (vanished + report.vanished, swaps + report.swaps);
+        others.add(&report);
         (behind, trimmed) = (behind + report.behind, trimmed + u32::from(report.trimmed > 0));
         match report.rest {
             Some(Rest::WithoutOne) => without_one.push(format!("{seed:#x}")),
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
     println!("{replaced} devices were replaced by empty ones, {added} OSDs were added");
     println!("{vanished} stores vanished or failed, {swaps} times two were swapped");
     println!("maps were trimmed in {trimmed} of them; {behind} times an OSD came back whose newest map was trimmed");
+    others.tell();
     for (seeds, what) in [
         (without_one, "an OSD does not start any more, its log or its metadata have rotted"),
         (unfound, "an object is not found whose write is open"),
@@ -95,6 +98,37 @@ fn main() -> ExitCode {
     }
     seen.lines().iter().for_each(|line| println!("{line}"));
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What clients beside those that work by chance met, and groups that were exchanged.
+#[derive(Default)]
+struct Others {
+    barred: [u64; 2],
+    gaps: [u32; 2],
+    exchanged: [u32; 2],
+    notifies: [u64; 3],
+}
+
+impl Others {
+    fn add(&mut self, report: &Report) {
+        fn add<T: std::ops::AddAssign + Copy, const N: usize>(sums: &mut [T; N], more: [T; N]) {
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+        }
+        add(&mut self.barred, report.barred);
+        add(&mut self.gaps, report.gaps);
+        add(&mut self.exchanged, report.exchanged);
+        add(&mut self.notifies, report.notifies);
+    }
+    fn tell(&self) {
+        let Self { barred, gaps, exchanged, notifies } = self;
+        println!("{} objects were taken over from clients that were shut out, which heard so {} times", barred[0], barred[1]);
+        println!("{} clients and {} OSDs lacked maps that were trimmed", gaps[0], gaps[1]);
+        println!(
+            "{} and {} times all old members of a group died at an acknowledgement of theirs, and of a new one",
+            exchanged[0], exchanged[1]
+        );
+        println!("{} notifies ended, {} of them timed out; watches heard of one {} times", notifies[0], notifies[1], notifies[2]);
+    }
 }
 
 /// What a seed draws, with real connections if the command line wants them.
@@ -109,6 +143,8 @@ fn is_about(plan: &Plan, theme: &str) -> bool {
         || theme == "hostile" && plan.hostile > 0
         || theme == "balanced" && plan.balanced > 0
         || theme == "crowd" && plan.small_bytes > 0
+        || theme == "barred" && plan.bar > 0
+        || theme == "watching" && plan.watchers > 0
         || theme == "vanish" && plan.vanish_store + plan.swap_stores > 0
         || format!("{:?}", plan.theme).eq_ignore_ascii_case(theme)
 }
@@ -230,6 +266,10 @@ fn caught(seed: u64, run: impl FnOnce() -> Report + std::panic::UnwindSafe) -> R
             added: 0,
             vanished: 0,
             swaps: 0,
+            barred: [0; 2],
+            gaps: [0; 2],
+            exchanged: [0; 2],
+            notifies: [0; 3],
             behind: 0,
             trimmed: 0,
             reached: 0,

@@ -10,7 +10,7 @@ const fn on(bug: Bug, setting: u64) -> (Bug, u64, u64) {
     (bug, setting, if setting < SETTINGS { SETTINGS } else { ROUND })
 }
 
-pub const BUGS: [(Bug, u64, u64); 35] = [
+pub const BUGS: [(Bug, u64, u64); 45] = [
     on(Bug::AckBeforeDurable, 0),
     on(Bug::AckOutOfOrder, 0),
     on(Bug::VolatileRecord, 0),
@@ -49,6 +49,16 @@ pub const BUGS: [(Bug, u64, u64); 35] = [
     on(Bug::ForgetLayers, 0),
     on(Bug::WriteLayer, 0),
     on(Bug::KeepReplaced, 0),
+    on(Bug::AckOneEarly, 0),
+    on(Bug::SkipLastBarrier, 3),
+    on(Bug::ReuseOneEarly, 5),
+    on(Bug::TakeLastTorn, 0),
+    on(Bug::TakeShortRun, 0),
+    on(Bug::KeepLastReplaced, 0),
+    on(Bug::DropAtTwo, 0),
+    on(Bug::WriteLastShared, 0),
+    on(Bug::LeakLastAside, 0),
+    on(Bug::ForgetLastShare, 0),
 ];
 
 #[test]

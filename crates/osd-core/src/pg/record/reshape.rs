@@ -4,6 +4,7 @@
 
 use super::Record;
 use crate::pg::logs::missing::Missing;
+use crate::planted::{Bug, planted};
 use types::{HObject, ObjectStatSum, PgInfo, SpgId};
 
 /// Half of what a group has: as much as is known of a part that was not counted.
@@ -60,7 +61,10 @@ impl Record {
         self.note_complete();
         self.info.last_user_version = self.info.last_user_version.max(theirs.last_user_version);
         // What only one of them has purged is looked for again.
-        self.info.purged_snaps = self.info.purged_snaps.intersection(&theirs.purged_snaps);
+        match planted(Bug::MergePurged) {
+            true => self.info.purged_snaps.union_with(&theirs.purged_snaps),
+            false => self.info.purged_snaps = self.info.purged_snaps.intersection(&theirs.purged_snaps),
+        }
         self.assert_agrees();
     }
     /// The group has not all objects that its log is of, and does not know which.

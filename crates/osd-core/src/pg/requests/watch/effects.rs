@@ -9,6 +9,7 @@ use crate::pg::backend::in_flight::InFlight;
 use crate::pg::group::Group;
 use crate::pg::requests::Requests;
 use crate::pg::work::Jobs;
+use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use messages::{InOp, MOSDOp};
 use types::osd_op::{OpCode, WatchArgs, watch_op};
@@ -24,7 +25,7 @@ fn send_all(out: Vec<WatchOut>, cx: &mut Cx<'_>) {
 impl Requests {
     /// Watches that stand in the record of an object, and of which nothing is known here.
     pub(in crate::pg) fn restore_watches(&mut self, ctx: &ObjectContext, cx: &Cx<'_>) {
-        for ((cookie, entity), w) in &ctx.info.watchers {
+        for ((cookie, entity), w) in ctx.info.watchers.iter().filter(|_| !planted(Bug::ForgetWatchers)) {
             let key = WatchKey { cookie: *cookie, entity: *entity };
             self.watches.restore(ctx.hobj(), key, w.addr, w.timeout_s, cx.clock.mono);
         }

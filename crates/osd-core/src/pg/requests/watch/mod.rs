@@ -9,6 +9,7 @@ pub(in crate::pg) mod effects;
 
 use crate::event::ConnId;
 use crate::op::notify_bytes;
+use crate::planted::{Bug, planted};
 use base::Stamp;
 use budget::{CLIENTS_MAX, NotifyBudget, Share};
 use bytes::Bytes;
@@ -170,7 +171,7 @@ impl Watches {
         watch.will_ping = will_ping;
         watch.last_ping = now;
         watch.deadline = will_ping.then(|| now + Duration::from_secs(watch.timeout_s.into()));
-        let pending = watch.pending.clone();
+        let pending = if planted(Bug::ForgetPending) { Vec::new() } else { watch.pending.clone() };
         for id in pending {
             if let Some(n) = self.notifies.get(&id) {
                 let (version, payload) = (n.version, n.payload.clone());
@@ -187,7 +188,8 @@ impl Watches {
         if let Some(w) = self.get(obj, key) {
             w.last_ping = now;
             if w.conn.is_some() {
-                w.deadline = Some(now + Duration::from_secs(w.timeout_s.into()));
+                let part = if planted(Bug::EndWatchEarly) { 2 } else { 1 };
+                w.deadline = Some(now + Duration::from_secs(w.timeout_s.into()) / part);
             }
         }
     }
@@ -229,6 +231,9 @@ impl Watches {
         let mut waiting = Vec::new();
         if let Some(list) = self.objects.get_mut(obj) {
             for w in list {
+                if w.conn.is_none() && planted(Bug::NotifyConnected) {
+                    continue;
+                }
                 if w.will_ping && now.since(w.last_ping) > Duration::from_secs(w.timeout_s.into()) {
                     w.conn = None;
                     continue;
@@ -254,9 +259,11 @@ impl Watches {
         let Some(list) = self.objects.get_mut(obj) else { return };
         for w in list.iter_mut().filter(|w| w.key.entity == entity && cookie.is_none_or(|c| c == w.key.cookie)) {
             let Some(at) = w.pending.iter().position(|p| *p == id) else { continue };
-            w.pending.remove(at);
+            if !planted(Bug::KeepAnswered) {
+                w.pending.remove(at);
+            }
             if let Some(n) = self.notifies.get_mut(&id) {
-                n.waiting.retain(|(o, k)| (o, *k) != (obj, w.key));
+                n.waiting.retain(|(o, k)| (o, *k) != (obj, w.key) && !planted(Bug::AckForAll));
                 let (gid, cookie) = (w.key.entity.num as u64, w.key.cookie);
                 if n.replies_bytes + payload.len() > REPLIES_MAX {
                     n.unheard.push((gid, cookie));
@@ -289,13 +296,14 @@ impl Watches {
 
     /// Ends notifies whose time is over; returns the watches whose time is.
     pub fn tick(&mut self, now: Stamp, out: &mut Vec<WatchOut>) -> Vec<(HObject, WatchKey)> {
-        let late: Vec<u64> = self.notifies.iter().filter(|(_, n)| n.deadline <= now).map(|(id, _)| *id).collect();
+        let late: Vec<u64> =
+            self.notifies.iter().filter(|(_, n)| n.deadline <= now && !planted(Bug::NotifyForEver)).map(|(id, _)| *id).collect();
         for id in late {
             self.complete_if_done(id, true, out);
         }
         let mut over = Vec::new();
         for (obj, list) in &mut self.objects {
-            for w in list.iter_mut().filter(|w| w.deadline.is_some_and(|d| d <= now)) {
+            for w in list.iter_mut().filter(|w| w.deadline.is_some_and(|d| d <= now) && !planted(Bug::KeepDeadWatch)) {
                 // Writing it out of the object's info may have to wait: ask again later, not at once.
                 w.deadline = Some(now + Duration::from_secs(5));
                 over.push((obj.clone(), w.key));
