@@ -147,6 +147,19 @@ pub fn pacific_manager() -> Result<()> {
     apt(&["install", "-y", "-q", "--no-install-recommends", "ceph-mgr", "python3-cherrypy3"])
 }
 
+/// Stock radosgw, ceph-mds and ceph-fuse of 16.2, and an S3 client, for the guide's page about them.
+pub fn pacific_gateways() -> Result<()> {
+    Release::Pacific.install()?;
+    // Each package is called as its program.
+    let all = ["radosgw", "ceph-mds", "ceph-fuse", "s3cmd"];
+    let missing: Vec<&str> = all.into_iter().filter(|name| !Path::new("/usr/bin").join(name).exists()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    println!("installing {} of 16.2", missing.join(", "));
+    apt(&[&["install", "-y", "-q", "--no-install-recommends"], &missing[..]].concat())
+}
+
 /// Stock monitor, manager and OSD of 18.2, for the cases that start them.
 pub fn reef_daemons() -> Result<()> {
     Release::Reef.install()?;

@@ -47,8 +47,9 @@ impl Gateway {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(conf.with_file_name("radosgw.log"))?;
         let mut cmd = Reef.command(conf, "radosgw");
         cmd.args(["-n", "client.rgw.a", "-f", "--rgw-enable-usage-log=true", "--keyring"]).arg(keyring(conf)).args(&options);
-        // The default path is one for all clusters of this machine.
+        // The default paths are for all clusters of this machine.
         cmd.arg(format!("--admin-socket={}", conf.with_file_name("radosgw.asok").display()));
+        cmd.arg(format!("--log-file={}", conf.with_file_name("radosgw.log").display()));
         // Without the last word an answer's body waits 40 ms for the kernel's acknowledgement of its head: a client that reads thousands waits minutes.
         cmd.arg("--rgw-frontends").arg(format!("beast endpoint=127.0.0.1:{port} tcp_nodelay=1"));
         let child = cmd.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;

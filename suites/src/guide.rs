@@ -13,7 +13,7 @@
 //! that is `…` stands for any number of lines. Ids, keys, times, sizes and other measured numbers count as equal ([`plain`]). A command that only looks is
 //! run again until it shows what the page shows; after one that ends in `&` its output is waited for.
 
-use crate::clients::{Release, reef_daemons};
+use crate::clients::{Release, pacific_gateways, reef_daemons};
 use crate::cluster::binary;
 use crate::pace::as_at_rest;
 use crate::run::root;
@@ -77,10 +77,14 @@ static MEASURED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         // An OSD that is told to end keeps the map that says so, if that comes in time: two objects more on the page about backups.
         (r"\b(13 objects, 12|15 objects, 14) blocks of 4 KiB", "13 or 15 objects"),
         (r"\b\d+(\.\d+)? (B|KiB|MiB|GiB|TiB)", "<size>"),
+        // How a study's figure compares, in brackets behind it.
+        (r" \([^()]* x[0-9.e+-]+ \[[^\]]*\][^()]*\)", ""),
+        (r"\b\d+(\.\d+)?(e\d+)? (IOPS|bytes written a byte)", "<rate>"),
         (r"\b\d+(\.\d+)? ?(s|sec|ms|us|seconds)\b", "<span>"),
         (r"\b\d+\.\d+(e-?\d+)?", "<n>"),
         (r"\b\d{4,}\b", "<n>"),
         (r"\bepoch \d+", "epoch <n>"),
+        (r"\babout \d+ minutes", "about <n> minutes"),
         (r"\be\d+\b", "e<n>"),
         (r"[ \t]+", " "),
         (r"-{4,}", "----"),
@@ -163,6 +167,7 @@ impl Shell {
             .current_dir(dir)
             .env("PATH", path)
             .env("LC_ALL", "C.UTF-8")
+            .env("XDG_CACHE_HOME", dir.join(".cache"))
             .env_remove("CEPH_CONF")
             .env_remove("CEPH_ARGS")
             .stdin(Stdio::piped())
@@ -279,15 +284,18 @@ pub fn pages() -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Runs README and every page that has something to run, below `shared`; those that wait for stock daemons beside the others. With `update` the pages get what came,
-/// in place of what they show, where that differs.
-pub fn run(shared: &Path, only: Option<&str>, update: bool) -> Result<usize> {
+/// Runs README and every page of those that has something to run, below `shared`; those that wait for stock daemons beside the others. With `update` the pages
+/// get what came, in place of what they show, where that differs.
+pub fn run(shared: &Path, is_wanted: impl Fn(&str) -> bool, update: bool) -> Result<usize> {
     let mut lanes: [Vec<Page>; 2] = Default::default();
     for path in pages()?.into_iter().chain([root().join("README.md")]) {
         let page = Page::read(path)?;
-        if !page.steps.is_empty() && only.is_none_or(|o| page.name.contains(o)) {
+        if !page.steps.is_empty() && is_wanted(&page.name) {
             lanes[usize::from(page.release != Release::Pacific)].push(page);
         }
+    }
+    if lanes[0].iter().any(|page| page.text.contains("radosgw ")) {
+        pacific_gateways()?;
     }
     if !lanes[1].is_empty() {
         reef_daemons()?;
@@ -359,8 +367,47 @@ impl Page {
 mod tests {
     use super::*;
 
+    /// Blocks that are shown and not run: the page, their first command, and why.
+    const NOT_RUN: &[(&str, &str, &str)] = &[
+        (
+            "README",
+            "cargo install --locked --path crates/cli",
+            "it builds the program anew; what `cargo run` builds is the program under test",
+        ),
+        ("block-devices", "qemu-system-x86_64 -drive", "a virtual machine: the case `qemu_boots_from_an_image`"),
+        ("block-devices", "rbd map disk1", "a kernel with rbd: the case `linux_kernel_client`"),
+        ("devices", "humboldt up --data /dev/nvme0n1", "a disk that may be written over: cases do it on loop devices"),
+        ("devices", "udevadm info", "rules of the machine's own udev and systemd"),
+        ("devices", "humboldt up --data /dev/sdb", "three disks that may be written over"),
+        ("install", "git clone", "a clone and a build, from a place that each reader names"),
+        ("install", "cargo xtask package", "a service of the machine's own systemd: the case of the package installs it elsewhere"),
+        ("measuring", "humboldt lab setup releases", "packages and chroots of three releases of stock Ceph"),
+        ("measuring", "humboldt lab run depths --quick", "minutes of measuring; the block above it runs a study"),
+    ];
+
+    /// The first command of each block that a page shows and that is not run.
+    fn not_run(page: &str) -> Vec<&str> {
+        let lines: Vec<&str> = page.lines().collect();
+        let is_shown = |n: &usize| lines[*n] == "```console";
+        (0..lines.len()).filter(is_shown).filter_map(|n| lines.get(n + 1)?.trim_start_matches(['$', '#']).trim().into()).collect()
+    }
+
     fn lines(text: &str) -> Vec<String> {
         text.lines().map(String::from).collect()
+    }
+
+    #[test]
+    fn each_block_is_run_or_has_its_reason() {
+        let mut seen = Vec::new();
+        for path in pages().expect("pages").into_iter().chain([root().join("README.md")]) {
+            let page = Page::read(path).expect("a page");
+            for command in not_run(&page.text) {
+                let row = NOT_RUN.iter().position(|(of, first, _)| *of == page.name && command.starts_with(first));
+                seen.push(row.unwrap_or_else(|| panic!("{}.md: `{command}` is not run: make it `console,run`, or say why not", page.name)));
+            }
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, (0..NOT_RUN.len()).collect::<Vec<_>>(), "each row is of one block that is there");
     }
 
     #[test]
@@ -375,7 +422,11 @@ mod tests {
         let good = [("ready in 0.17 s", "ready in 12.9 s"), ("osd.0 up (since 2s)", "osd.0 up (since 11s)"), ("a\n…\nz", "a\nb\nc\nz")];
         let fsck = [("13 objects, 12 blocks of 4 KiB, 0 shared", "15 objects, 14 blocks of 4 KiB, 0 shared")];
         let rows = [("    1   28771    117.85    555.9", "    1     982      4.02  16191.9")];
-        assert!(good.iter().chain(&fsck).chain(&rows).all(|(a, b)| agree(&lines(a), &lines(b))));
+        let study = [(
+            "humboldt  415 IOPS, mean 150 us, 1.20 bytes written a byte",
+            "humboldt  9.7 IOPS (can't tell x7.14 [7.1-124]: 1 round, fewer than 3), mean 130000 us, 12 bytes written a byte",
+        )];
+        assert!(good.iter().chain(&fsck).chain(&rows).chain(&study).all(|(a, b)| agree(&lines(a), &lines(b))));
         let bad = [
             ("1 up", "2 up"),
             ("HEALTH_OK", "HEALTH_WARN"),
@@ -385,6 +436,7 @@ mod tests {
             ("1 982 4.02", "2 982 4.02"),
             ("12 objects, 11 blocks of 4 KiB, 0 shared", "13 objects, 12 blocks of 4 KiB, 0 shared"),
             ("0 blocks leaked", "1 blocks leaked"),
+            ("415 IOPS, 12.1 us CPU/op", "415 IOPS"),
         ];
         assert!(bad.iter().all(|(a, b)| !agree(&lines(a), &lines(b))));
     }

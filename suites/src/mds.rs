@@ -36,11 +36,13 @@ impl Server {
         let keyring = conf.with_file_name(format!("ceph.mds.{name}.keyring"));
         let caps = "mon 'allow profile mds' osd 'allow rwx' mds 'allow *' mgr 'allow profile mds'";
         client(conf, &format!("ceph auth get-or-create mds.{name} {caps} -o {}", keyring.display()))?;
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(log(conf, name))?;
+        let path = log(conf, name);
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(&path)?;
         let mut cmd = Reef.command(conf, "ceph-mds");
         cmd.args(["-f", "-i", name, "--keyring"]).arg(keyring);
-        // The default path is one for all clusters of this machine, and a server without its socket answers no command.
+        // The default paths are for all clusters of this machine, and a server without its socket answers no command.
         cmd.arg(format!("--admin-socket={}", conf.with_file_name(format!("mds.{name}.asok")).display()));
+        cmd.arg(format!("--log-file={}", path.display()));
         let child = cmd.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
         Ok(Self { child, conf: conf.to_path_buf(), name: name.into() })
     }
@@ -146,7 +148,12 @@ impl Mount {
         let log = conf.with_file_name("ceph-fuse.log");
         let out = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
         let mut cmd = Reef.command(conf, "ceph-fuse");
-        cmd.args(["-f", "-n", "client.admin"]).arg(&inside).stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out);
+        cmd.args(["-f", "-n", "client.admin"])
+            .arg(format!("--log-file={}", log.display()))
+            .arg(&inside)
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out);
         // From here on whatever fails ends it.
         let mut mount = Self { client: cmd.spawn()?, inside, outside };
         let mounted = until(COMMAND, || mount.is_mounted() || ended(&mut mount.client)) && mount.is_mounted();

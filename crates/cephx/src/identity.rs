@@ -1,4 +1,4 @@
-//! Who we are towards monitors and services, with either method: what a monitor client and connections to services share.
+//! Our identity towards monitors and services, with either method: what a monitor client and connections to services share.
 
 use crate::client::{ClientAuth, Progress, Secrets};
 use crate::proto::MonLogin;

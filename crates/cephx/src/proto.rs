@@ -50,7 +50,7 @@ impl AuthCapsInfo {
     }
 }
 
-/// Who holds a ticket and what for.
+/// The holder of a ticket, and what it is for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthTicket {
     pub name: EntityText,

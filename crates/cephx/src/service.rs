@@ -25,7 +25,7 @@ impl ServiceKeys for (EntityKind, &RotatingSecrets) {
     }
 }
 
-/// Who was let in.
+/// The peer that was let in.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Peer {
     pub name: EntityText,

@@ -33,7 +33,7 @@ const SHARED: u8 = 2;
 /// Exclusive, and the object goes with the lock.
 const EPHEMERAL: u8 = 3;
 
-/// Whoever holds it already renews it instead of failing.
+/// A holder renews it instead of failing.
 const FLAG_MAY_RENEW: u8 = 1;
 /// Only a holder gets it.
 const FLAG_MUST_RENEW: u8 = 2;

@@ -105,7 +105,7 @@ pub trait ObjectView {
     fn omap_clear(&mut self) -> ClsResult<()>;
 
     // The operation and its surroundings.
-    /// Who called, and from where.
+    /// The caller, and its address.
     fn origin(&self) -> EntityInst;
     /// The user version that the object had before this operation.
     fn version(&self) -> u64;

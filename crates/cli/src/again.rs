@@ -4,7 +4,8 @@
 //!   Runs ── it ended ──▶ Pauses(1 s, 2 s, 4 s ... 30 s) ── the pause is over ──▶ Runs
 //!     ├── it had served for ten seconds: no pause, and the next one is short again
 //!     └── it was killed: no word about the daemon, so its pause does not grow
-//!     └── its disk failed for the third time within ten minutes of the time before: a pause of ten minutes
+//!     ├── its disk failed for the third time within ten minutes of the time before: a pause of ten minutes
+//!     └── what its store holds can't be used: the same at once, unless the store is repaired meanwhile
 //! ```
 //! Holds no daemon and no clock: `up` asks often, with the time.
 
@@ -27,6 +28,8 @@ pub enum Cause {
     Killed,
     /// Its store could not be read or written.
     Disk,
+    /// What its store holds can't be used.
+    Damage,
     /// Anything else.
     Itself,
 }
@@ -69,6 +72,7 @@ impl Again {
         let pause = match cause {
             Cause::Killed | Cause::Itself if served => Duration::ZERO,
             Cause::Killed => PAUSE_FIRST,
+            Cause::Damage => DISK_FAILURES_WITHIN,
             Cause::Disk if self.is_hopeless() => DISK_FAILURES_WITHIN,
             Cause::Disk | Cause::Itself => {
                 let next = (2 * self.pause).min(PAUSE_MAX);
@@ -77,6 +81,12 @@ impl Again {
         };
         self.state = State::Pauses { until: now + pause };
         pause
+    }
+    /// Its pause is over: what it waited for has come.
+    pub fn hurry(&mut self, now: Duration) {
+        if let State::Pauses { until } = &mut self.state {
+            *until = now;
+        }
     }
     /// True if it is to be started now; from then on it runs.
     pub fn is_due(&mut self, now: Duration) -> bool {
@@ -130,6 +140,17 @@ mod tests {
     fn kills_are_no_crash_loop() {
         assert_eq!(pauses(s(3), Cause::Killed, 9), [1; 9]);
         assert_eq!(pauses(s(11), Cause::Killed, 9), [0; 9]);
+    }
+
+    #[test]
+    fn a_damaged_store_is_tried_again_once_it_is_repaired() {
+        let mut again = Again::started(s(0));
+        assert_eq!(again.ended(s(20), Cause::Damage), s(600), "the first time: the next start would find the same");
+        assert!(!again.is_hopeless() && !again.is_due(s(30)));
+        again.hurry(s(31));
+        assert!(again.is_due(s(31)));
+        again.hurry(s(32));
+        assert!(!again.is_due(s(32)), "it runs");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub const UP_TIMEOUT: Duration = Duration::from_secs(60);
 /// A monitor that serves.
 pub struct Monitor {
     pub handle: mon::MonHandle,
-    /// Everybody's keys.
+    /// All entities' keys.
     pub keyring: Keyring,
     /// False if the cluster was there before.
     pub is_new: bool,

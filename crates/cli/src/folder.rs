@@ -1,10 +1,17 @@
 //! The cluster's folder and its lock; half of the machine's memory.
 
+use crate::kept;
 use anyhow::{Context, Result, bail};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a process that ends may hold its folder: the kernel takes its files from it one after the other, and a device that is slow delays that.
+const ENDING: Duration = Duration::from_secs(20);
+/// Between two looks at it.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// A folder that this process holds until it ends.
 pub struct Folder {
@@ -13,8 +20,11 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes the folder if it is not there. An error names the process that holds it.
+    /// Makes the folder if it is not there. A process that holds it and is about to end is waited for; an error names one that goes on.
     pub fn hold(dir: &Path) -> Result<Self> {
+        Self::hold_within(dir, ENDING)
+    }
+    fn hold_within(dir: &Path, patience: Duration) -> Result<Self> {
         let is_new = !dir.exists();
         disk::create_dirs(dir).with_context(|| {
             format!("making the folder {} (a place for a folder is wanted: no file, and where you may write)", dir.display())
@@ -33,19 +43,95 @@ impl Folder {
             .truncate(false)
             .open(&path)
             .with_context(|| path.display().to_string())?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                lock.read_to_string(&mut holder)?;
-                bail!("{} is held by process {}: stop that one, or give another --dir", dir.display(), holder.trim());
+        let end = Instant::now() + patience;
+        loop {
+            let locked = lock.try_lock();
+            let holder = Holder::of(&mut lock)?;
+            let is_over = Instant::now() >= end;
+            match locked {
+                // The lock is one of the first files that it loses, its ports and its devices are among the last.
+                Ok(()) if is_over || !holder.is_there() || !holder.ends() => break,
+                Ok(()) => lock.unlock()?,
+                Err(TryLockError::WouldBlock) if !holder.ends() => {
+                    bail!("{} is held by process {}: stop that one, or give another --dir", dir.display(), holder.pid)
+                }
+                Err(TryLockError::WouldBlock) if is_over => bail!(
+                    "{} is held by process {}, which has been about to end for {} s: it waits for its disk (dmesg), and ends when that answers",
+                    dir.display(),
+                    holder.pid,
+                    patience.as_secs()
+                ),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(e)) => return Err(e).with_context(|| format!("locking {}", path.display())),
             }
-            Err(TryLockError::Error(e)) => return Err(e).with_context(|| format!("locking {}", path.display())),
+            std::thread::sleep(GLANCE);
         }
         lock.set_len(0)?;
         lock.rewind()?;
-        writeln!(lock, "{}", std::process::id())?;
+        writeln!(lock, "{}{}", std::process::id(), kept::keeper().map_or_else(String::new, |keeper| format!(" kept by {keeper}")))?;
         Ok(Self { dir, _lock: lock })
+    }
+}
+
+/// The process that a lock's file names.
+struct Holder {
+    pid: String,
+    /// The `humboldt up` that it ends with.
+    keeper: Option<String>,
+}
+
+impl Holder {
+    fn of(lock: &mut File) -> Result<Self> {
+        let mut text = String::new();
+        lock.rewind()?;
+        lock.read_to_string(&mut text)?;
+        let mut words = text.split_whitespace();
+        let pid = words.next().unwrap_or_default().to_string();
+        Ok(Self { pid, keeper: words.last().map(String::from) })
+    }
+    /// False once it is over: a process that nothing has asked for its end yet holds no file any more. And for a number that is another program's by now.
+    fn is_there(&self) -> bool {
+        let program = Stat::of("self").map(|stat| stat.program);
+        Stat::of(&self.pid).is_some_and(|stat| !stat.is_over() && Some(stat.program) == program)
+    }
+    /// True if it is a matter of moments until it holds nothing: it is gone but for its files, it was killed, or what kept it is gone, with which the
+    /// kernel ends it. One that names nothing yet is about to name itself.
+    fn ends(&self) -> bool {
+        let Some(stat) = Stat::of(&self.pid) else { return true };
+        stat.is_over() || stat.exits || self.keeper.as_ref().is_some_and(|keeper| *keeper != stat.parent) || self.is_killed()
+    }
+    fn is_killed(&self) -> bool {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        let pending = |line: &str| u64::from_str_radix(line.split_once(':')?.1.trim(), 16).ok();
+        let mut sets = text.lines().filter(|l| l.starts_with("SigPnd:") || l.starts_with("ShdPnd:")).filter_map(pending);
+        sets.any(|set| set & (1 << (libc::SIGKILL - 1)) != 0)
+    }
+}
+
+/// What proc_pid_stat(5) says of a process.
+struct Stat {
+    program: String,
+    state: char,
+    parent: String,
+    /// PF_EXITING: it closes its files.
+    exits: bool,
+}
+
+impl Stat {
+    const PF_EXITING: u32 = 4;
+
+    /// None if there is no such process.
+    fn of(pid: &str) -> Option<Self> {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name may have anything in it.
+        let (front, rest) = text.rsplit_once(')')?;
+        let program = front.split_once('(')?.1.to_string();
+        let words: Vec<&str> = rest.split_whitespace().collect();
+        let (state, parent, flags) = (words.first()?.chars().next()?, words.get(1)?, words.get(6)?.parse::<u32>().ok()?);
+        Some(Self { program, state, parent: parent.to_string(), exits: flags & Self::PF_EXITING != 0 })
+    }
+    fn is_over(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
     }
 }
 
@@ -54,4 +140,63 @@ pub fn half_of_memory() -> u64 {
     let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:")).and_then(|l| l.trim().split(' ').next()?.parse::<u64>().ok());
     total.map_or(4 << 30, |kib| kib * 1024 / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command};
+
+    fn child() -> Child {
+        Command::new("sleep").arg("600").spawn().expect("it runs")
+    }
+    /// A folder whose lock has this text, and what holds it.
+    fn held(name: &str, text: &str) -> (PathBuf, File) {
+        let dir = std::env::temp_dir().join(format!("humboldt-folder-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        let mut lock = File::create_new(dir.join("lock")).unwrap();
+        lock.try_lock().unwrap();
+        write!(lock, "{text}").unwrap();
+        (dir, lock)
+    }
+    fn refusal(dir: &Path, patience: Duration) -> String {
+        format!("{:#}", Folder::hold_within(dir, patience).map(drop).expect_err("it is held"))
+    }
+    /// What holds the folder lets go of it a moment later.
+    fn is_waited_for((dir, lock): (PathBuf, File)) {
+        let lets_go = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            drop(lock);
+        });
+        Folder::hold(&dir).expect("it is waited for");
+        lets_go.join().unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_process_that_goes_on_is_named_at_once_and_one_that_ends_is_waited_for() {
+        let long = Duration::from_secs(3600);
+        let (us, mut other) = (std::process::id(), child());
+        let goes_on = [format!("{}\n", other.id()), format!("{} kept by {us}\n", other.id())];
+        for (n, text) in goes_on.iter().enumerate() {
+            let (dir, _lock) = held(&format!("goes-on-{n}"), text);
+            let said = refusal(&dir, long);
+            assert!(said.contains("is held by process") && said.contains("stop that one"), "{said}");
+            std::fs::remove_dir_all(&dir).unwrap();
+        }
+        // Its `humboldt up` is another process's number by now, and not its parent.
+        is_waited_for(held("orphan", &format!("{} kept by 1\n", other.id())));
+        is_waited_for(held("nameless", ""));
+        // It was killed; nothing has asked for its end yet, and then something has.
+        other.kill().unwrap();
+        is_waited_for(held("killed", &format!("{}\n", other.id())));
+        other.wait().unwrap();
+        is_waited_for(held("gone", &format!("{}\n", other.id())));
+        // One that never lets go.
+        let (dir, _lock) = held("for-ever", &format!("{}\n", other.id()));
+        let said = refusal(&dir, Duration::from_millis(50));
+        assert!(said.contains(&format!("process {}, which has been about to end", other.id())) && said.contains("dmesg"), "{said}");
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 }

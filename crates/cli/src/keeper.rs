@@ -11,7 +11,7 @@
 //! ```
 //! One that `ceph osd stop` ended stays down (Stopped) until `up` is started again, as a service manager leaves it under stock Ceph.
 //!
-//! One that can't run keeps nobody from serving: it is named here, and by the monitor's health with the same words. Whether it is there is
+//! One that can't run keeps no other from serving: it is named here, and by the monitor's health with the same words. Whether it is there is
 //! [`Stores`]' to say. Absent: how a daemon is started, which is [`Form`]'s.
 
 use crate::again::{Again, Cause};
@@ -163,9 +163,11 @@ impl<'a, F: Form> Keeper<'a, F> {
                 let State::Runs(daemon) = &mut kept.state else { continue };
                 *up = *up || daemon.is_up();
                 if let Some(ended) = (!*up).then(|| daemon.ended()).flatten() {
-                    kept.again.ended(now(), ended.cause);
+                    let pause = kept.again.ended(now(), ended.cause);
+                    let next = kept.next_step(ended.cause, pause, self.stores.dir);
                     kept.state = State::Pauses;
-                    kept.does_not_run(ended.why, true, false);
+                    let why = if ended.cause == Cause::Damage { anyhow::anyhow!("{:#}; {next}", ended.why) } else { ended.why };
+                    kept.does_not_run(why, true, false);
                 } else {
                     waits |= !*up;
                 }
@@ -224,11 +226,7 @@ impl<'a, F: Form> Keeper<'a, F> {
         if let State::Runs(daemon) = &mut kept.state {
             if let Some(ended) = daemon.ended() {
                 let pause = kept.again.ended(now, ended.cause);
-                let mut next = format!("it is started again in {} s", pause.as_secs());
-                if kept.again.is_hopeless() {
-                    let advice = "make room if its file system is full; else put a new disk in and run";
-                    next = format!("{next}, since its disk fails: {advice} `humboldt osd replace {} --dir {}`", kept.id, dir.display());
-                }
+                let next = kept.next_step(ended.cause, pause, dir);
                 kept.state = State::Pauses;
                 say::eprintln!("osd.{} ended: {:#}; {next}", kept.id, ended.why);
                 kept.news = Some(News { osd: kept.id, why: format!("it ended: {:#}; {next}", ended.why), is_over: true });
@@ -251,6 +249,10 @@ impl<'a, F: Form> Keeper<'a, F> {
         }
         if looks && is_held(dir, self.osds[n].id) {
             self.hold(n);
+        }
+        let kept = &mut self.osds[n];
+        if looks && matches!(kept.state, State::Pauses) && osd::store::takes_repair(&dir.join(format!("osd.{}", kept.id))) {
+            kept.again.hurry(now);
         }
         // What ended is told before it is started again: told later, the monitor would take it for the new one.
         let told = self.tell(n);
@@ -372,6 +374,17 @@ impl<'a, F: Form> Keeper<'a, F> {
 }
 
 impl<D> Kept<D> {
+    /// What follows its end, for people.
+    fn next_step(&self, cause: Cause, pause: Duration, dir: &Path) -> String {
+        let (id, dir) = (self.id, dir.display());
+        let next = format!("it is started again in {} s", pause.as_secs());
+        let replace = format!("put a new disk in and run `humboldt osd replace {id} --dir {dir}`");
+        match cause {
+            Cause::Damage => format!("it stays down until `humboldt store --dir {dir}/osd.{id} repair` has ended; or {replace}"),
+            _ if self.again.is_hopeless() => format!("{next}, since its disk fails: make room if its file system is full; else {replace}"),
+            _ => next,
+        }
+    }
     /// Says why it does not run, unless that was said, and has the monitor hear of it.
     fn does_not_run(&mut self, error: anyhow::Error, is_over: bool, says: bool) {
         let why = format!("{error:#}");

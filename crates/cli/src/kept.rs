@@ -44,10 +44,15 @@ pub fn terminate(pid: u32) {
     unsafe { libc::kill(pid as libc::pid_t, libc::SIGTERM) };
 }
 
+/// The process that keeps this one, if one does.
+pub fn keeper() -> Option<u32> {
+    std::env::var(KEEPER).ok()?.parse().ok()
+}
+
 /// Asks the kernel to end this process with its keeper, if it has one.
 #[allow(unsafe_code)]
 pub fn end_with_keeper() {
-    let Some(keeper) = std::env::var(KEEPER).ok().and_then(|pid| pid.parse::<u32>().ok()) else { return };
+    let Some(keeper) = keeper() else { return };
     // SAFETY: sets a number of this process, and touches no memory.
     let refused = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0;
     if refused {

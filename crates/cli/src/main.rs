@@ -60,6 +60,7 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> ExitCode {
+    let is_osd = matches!(command, Command::Osd(_));
     let result = match command {
         Command::Up(args) => up::up(&args),
         Command::Mon(args) => daemons::mon(&args),
@@ -82,7 +83,11 @@ fn run(command: Command) -> ExitCode {
         Err(e) => {
             say::eprintln!("humboldt: {e:#}");
             advice::print(&e);
-            if osd::is_of_disk(&e) { ExitCode::from(osd_daemon::STORE_FAILED) } else { ExitCode::FAILURE }
+            match &e {
+                e if osd::is_of_disk(e) => ExitCode::from(osd_daemon::STORE_FAILED),
+                e if osd::is_of_damage(e) && is_osd => ExitCode::from(osd_daemon::STORE_DAMAGED),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }

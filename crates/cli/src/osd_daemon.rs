@@ -20,6 +20,8 @@ use types::{EntityAddrVec, EntityKind, EntityText, OsdId, Uuid};
 
 /// The exit code of an OSD whose store could not go on, as sysexits.h has it for errors of input and output.
 pub const STORE_FAILED: u8 = 74;
+/// The same of one whose store holds what can't be used, as sysexits.h has it for data.
+pub const STORE_DAMAGED: u8 = 65;
 
 pub fn osd(args: &OsdArgs) -> Result<()> {
     if let Some(OsdAction::Replace(args)) = &args.action {

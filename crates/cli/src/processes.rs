@@ -4,7 +4,7 @@ use crate::again::Cause;
 use crate::args::Up;
 use crate::folder::Folder;
 use crate::keeper::{Daemon, Ended, Form};
-use crate::osd_daemon::STORE_FAILED;
+use crate::osd_daemon::{STORE_DAMAGED, STORE_FAILED};
 use crate::stores::OsdStore;
 use crate::{kept, services, signals, stores, up};
 use anyhow::{Context, Result, anyhow, bail};
@@ -102,6 +102,7 @@ impl Daemon for Process {
         let cause = match (status.code(), status.signal()) {
             (_, Some(libc::SIGKILL)) => Cause::Killed,
             (Some(code), _) if code == i32::from(STORE_FAILED) => Cause::Disk,
+            (Some(code), _) if code == i32::from(STORE_DAMAGED) => Cause::Damage,
             _ => Cause::Itself,
         };
         let words = self.last_words();

@@ -67,7 +67,7 @@ pub fn up(args: &Up) -> Result<()> {
     result = result.and(mon.stop());
     if is_asked || !is_mon_over { result } else { result.and(Err(anyhow!("the monitor ended; everything else was stopped"))) }
 }
-/// Starts the cluster's OSDs, and waits until they serve. Those that can't keep nobody from serving, unless the cluster never had one, or there is
+/// Starts the cluster's OSDs, and waits until they serve. Those that can't keep no other from serving, unless the cluster never had one, or there is
 /// none that can and no disk that lacks. And whether all are on disk.
 pub fn start_osds<'a, F: Form>(
     args: &'a Up,
@@ -166,6 +166,7 @@ impl Daemon for Thread {
         let error = self.handle.join().err();
         let cause = match &error {
             Some(e) if osd::is_of_disk(e) => Cause::Disk,
+            Some(e) if osd::is_of_damage(e) => Cause::Damage,
             _ => Cause::Itself,
         };
         let is_failure = error.is_some();

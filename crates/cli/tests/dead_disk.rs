@@ -277,3 +277,61 @@ fn the_end_of_the_only_osd_is_not_the_monitors() {
     up.kill();
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+/// Flips a bit in every leaf of a store's metadata that has objects or groups' logs, as their layout is written down (`store-block`'s `meta::leaf` and
+/// `key`): no group's record can be loaded then.
+fn damage_logs(meta: &Path) {
+    const BLOCK: usize = 4096;
+    let mut bytes = std::fs::read(meta).unwrap();
+    let u32_at = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    let first_key = |bytes: &[u8], leaf: usize| bytes[leaf + u32_at(bytes, leaf + 24) + 8];
+    let all = (0..bytes.len()).step_by(BLOCK).filter(|at| bytes[at + 4..at + 8] == *b"HLEF");
+    let of_logs: Vec<usize> = all.filter(|at| (b'D'..b'P').contains(&first_key(&bytes, *at))).collect();
+    assert!(!of_logs.is_empty(), "what was compacted lies in leaves");
+    of_logs.iter().for_each(|at| bytes[at + 100] ^= 4);
+    std::fs::write(meta, bytes).unwrap();
+}
+
+#[test]
+fn an_osd_whose_store_is_damaged_stays_down_until_it_is_repaired() {
+    for form in FORMS {
+        let dir = fresh("damaged", form);
+        let up = Up::start(&dir, form);
+        write(&dir);
+        ceph(&dir, &["tell", "osd.2", "compact"]);
+        up.kill();
+        damage_logs(&dir.join("osd.2/meta"));
+        let up = Up::start(&dir, form);
+        assert!(up.ready.contains("2 of 3 OSDs"), "{}", up.ready);
+        let two = dir.join("osd.2");
+        up.says(&format!("it stays down until `humboldt store --dir {} repair` has ended", two.canonicalize().unwrap().display()));
+        is_named(&dir, "2", "repair` has ended");
+        reads(&dir);
+        // What is damaged is left out; the others have it.
+        let repaired = humboldt(&dir, &["store", "--dir", two.to_str().unwrap(), "repair"]);
+        assert!(String::from_utf8_lossy(&repaired.stdout).contains("lost: "), "{repaired:?}");
+        clean(&dir);
+        reads(&dir);
+        assert_eq!(up.said().matches("osd.2 does not serve").count() + up.said().matches("osd.2 ended").count(), 1, "{}", up.said());
+        up.kill();
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}
+
+/// The kernel ends the daemons of a keeper that was killed in its own time, and they hold their folders until then.
+#[test]
+fn what_a_killed_up_leaves_behind_is_waited_for() {
+    let dir = fresh("orphans", &["--processes"]);
+    let mut up = Up::start(&dir, &["--processes"]);
+    write(&dir);
+    for _ in 0..4 {
+        up.child.kill().expect("it runs");
+        up.child.wait().expect("it ends");
+        up = Up::start(&dir, &["--processes"]);
+        assert!(up.ready.contains(" 3 OSDs"), "{}: {}", up.ready, up.said());
+        assert!(!up.said().contains("is held by"), "{}", up.said());
+    }
+    reads(&dir);
+    up.kill();
+    std::fs::remove_dir_all(&dir).unwrap();
+}

@@ -56,7 +56,7 @@ impl Mode {
 pub struct Options {
     /// None: what `CEPH_CONF` names, or the usual place.
     pub conf: Option<PathBuf>,
-    /// Who we are: `client.admin`.
+    /// Our name: `client.admin`.
     pub name: String,
     pub pool: String,
     pub mode: Mode,

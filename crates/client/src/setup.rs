@@ -58,7 +58,7 @@ fn find_key(conf: &Conf) -> Result<Option<CryptoKey>, ClientError> {
     Ok(None)
 }
 
-/// Who we are, by `auth client required` and what keys there are.
+/// Our identity, by `auth client required` and what keys there are.
 pub fn identity(conf: &Conf) -> Result<Identity, ClientError> {
     let mut methods = conf.list("auth_client_required");
     if methods.is_empty() {

@@ -119,7 +119,7 @@ impl AlignedBuf {
         let ptr = NonNull::new(bytes.as_ptr().cast_mut()).expect("a slice is not at 0");
         Self { ptr, capacity: bytes.len(), len: bytes.len(), from: From::Shared(bytes) }
     }
-    /// Nobody else has the memory from now on.
+    /// Nothing else has the memory from now on.
     fn unshare(&mut self) {
         if matches!(self.from, From::Shared(_)) {
             let mut own = Self::with_capacity(self.len);

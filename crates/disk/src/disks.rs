@@ -33,7 +33,7 @@ pub struct Completion {
 ///
 /// - An operation is queued by `read`, `write` or `flush`, started by the next [`Disks::kick`], and completes once, through [`Disks::poll`].
 ///   It can't be cancelled. Its buffers belong to the set until then.
-/// - **Operations that are under way at the same time have no order**, those of one kick neither. Who needs an order waits for the completion.
+/// - **Operations that are under way at the same time have no order**, those of one kick neither. A caller that needs an order waits for the completion.
 ///   Two writes to one block under way at the same time are the caller's mistake (the memory disks assert it); a read beside a write of its
 ///   block gives the old bytes, the new ones, or a mixture.
 /// - A flush covers the writes to its device that had **completed before it was queued**, no others.

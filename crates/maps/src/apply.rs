@@ -1,4 +1,4 @@
-//! What an [`Incremental`] does to a map. The order of steps is part of the protocol: everybody must arrive at the same map.
+//! What an [`Incremental`] does to a map. The order of steps is part of the protocol: all must arrive at the same map.
 //!
 //! Source of the facts: Ceph 18.2 `OSDMap::apply_incremental`.
 

@@ -60,7 +60,7 @@ fn put_addr_map(e: &mut Encoder, vectors: bool, addrs: &BTreeMap<OsdId, EntityAd
 }
 
 impl OsdMap {
-    /// The encoding that everybody agrees on, and its crc.
+    /// The encoding that all daemons agree on, and its crc.
     pub fn encode_canonical(&self) -> (Bytes, u32) {
         self.encode_with(self.canonical_features())
     }

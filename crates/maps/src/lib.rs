@@ -1,4 +1,4 @@
-//! The cluster's maps: what monitors publish and everybody else follows.
+//! The cluster's maps: what monitors publish and all others follow.
 //!
 //! Holds [`OsdMap`] with its [`Incremental`] and pools, where a placement group lies ([`OsdMap::pg_to_up_acting`]), [`MonMap`], [`MgrMap`],
 //! [`FsMap`] with its file systems' [`MdsMap`]s and [`ServiceMap`], each with the encodings of every release that we speak with. Decoding and

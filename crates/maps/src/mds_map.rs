@@ -372,11 +372,11 @@ impl MdsMap {
     pub fn is_resizeable(&self) -> bool {
         !self.is_degraded() && [MdsState::CREATING, MdsState::STARTING, MdsState::STOPPING].iter().all(|s| self.count_in(*s) == 0)
     }
-    /// Who holds a rank.
+    /// The holder of a rank.
     pub fn holder(&self, rank: MdsRank) -> Option<&MdsInfo> {
         self.info.get(self.up.get(&rank)?)
     }
-    /// Who follows a rank.
+    /// The followers of a rank.
     pub fn follower(&self, rank: MdsRank) -> Option<&MdsInfo> {
         self.info.values().find(|i| i.rank == rank && i.state == MdsState::STANDBY_REPLAY)
     }

@@ -371,6 +371,10 @@ message! {
     }
 }
 
+/// So a line for the cluster log begins with which an OSD says why it ends by itself: the cause, and the next step, follow. Humboldt's monitor shows it
+/// in health as long as that OSD is down.
+pub const LEAVES: &str = "leaves the cluster: ";
+
 /// The monitors have the log entries of a channel up to a number.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MLogAck {

@@ -415,7 +415,7 @@ pub mod backoff_op {
 pub mod watch_event {
     /// OSD to watcher: a client notifies.
     pub const NOTIFY: u8 = 1;
-    /// OSD to notifier: everybody answered, or time is up.
+    /// OSD to notifier: all watchers answered, or time is up.
     pub const NOTIFY_COMPLETE: u8 = 2;
     /// OSD to watcher: the watch is gone.
     pub const DISCONNECT: u8 = 3;

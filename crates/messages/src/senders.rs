@@ -6,7 +6,7 @@
 /// By whom a kind is taken. What comes from any other is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
-    /// By nobody: the daemon has no use for it.
+    /// By none: the daemon has no use for it.
     Nobody,
     /// By any session: it concerns nothing but the session itself.
     Anyone,

@@ -7,9 +7,13 @@ use base::Clock;
 use bytes::Bytes;
 use cephx::caps::Perm;
 use denc::{Denc, DencError};
+use messages::mon_client::LEAVES;
 use messages::*;
 use std::collections::BTreeMap;
-use types::{EntityKind, UTime, errno};
+use types::{EntityKind, EntityText, UTime, errno};
+
+/// Characters of what is kept of an OSD's last words.
+const LAST_WORDS_MAX: usize = 2048;
 
 impl Mon {
     /// Handles a message of an open session. A message that can't be read ends its connection: the peer is broken or not one of ours.
@@ -121,11 +125,23 @@ impl Mon {
         // What was done is said by who did it: the monitor, and a manager of the commands that it ran.
         let audits = matches!(name.kind, EntityKind::MON | EntityKind::MGR);
         for entry in m.entries {
+            self.note_last_words(&name, &entry);
             let channel = if entry.channel == "audit" && !audits { "cluster".into() } else { entry.channel };
             let entry = LogEntry { name: name.clone(), rank, addrs: addrs.clone(), channel, ..entry };
             self.log.add(entry, &mut self.batch);
         }
         self.send(conn, 0, &MLogAck { fsid: m.fsid, last, channel: String::new() });
+    }
+
+    /// Why an OSD ends that says so itself, for health: `Mon::why_down`.
+    fn note_last_words(&mut self, name: &EntityText, entry: &LogEntry) {
+        let text = entry.text.to_lossy();
+        let Some(why) = text.strip_prefix(LEAVES).filter(|_| name.kind == EntityKind::OSD) else { return };
+        let Some(up_from) = name.id.parse().ok().and_then(|osd: usize| self.osd.map.osd_info.get(osd)).map(|info| info.up_from) else {
+            return;
+        };
+        let why: String = why.chars().take(LAST_WORDS_MAX).collect();
+        self.keys.set(&format!("osd-down/{}", name.id), Some(format!("{up_from} {why}").into()), &mut self.batch);
     }
 
     /// The configuration that applies to a session, if it differs from what it was sent.

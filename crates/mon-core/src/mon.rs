@@ -384,7 +384,7 @@ impl Mon {
     pub fn close(&mut self, conn: ConnId) {
         self.answers.push(Answer::Close(conn));
     }
-    /// Sessions of entities whose key is another one now, or gone, are over; not that of who asked for it, which hears the answer.
+    /// Sessions of entities whose key is another one now, or gone, are over; not that of the asker, which hears the answer.
     fn close_ended(&mut self) {
         for name in std::mem::take(&mut self.auth.ended) {
             let is_reply = |message: &RawMessage| [MCommandReply::KIND, MMgrCommandReply::KIND].contains(&message.kind);
@@ -525,7 +525,7 @@ impl Mon {
         if may { Ok(()) } else { Err(CmdError::new(errno::EACCES, "access denied")) }
     }
     /// Refuses a session that may not give this command with these arguments. What a capability demands of arguments is asked of those that
-    /// the command declares (`declared`): any other is read by nobody.
+    /// the command declares (`declared`): any other is never read.
     pub(crate) fn check_caps(
         &self,
         conn: ConnId,

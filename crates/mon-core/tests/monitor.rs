@@ -534,6 +534,30 @@ fn health_says_why_an_osd_is_down_for_as_long_as_it_is() {
     assert!(said.contains("is down\"") && !said.contains("its folder is gone"), "that was another time: {said}");
 }
 
+/// Without a keeper the OSD says it itself, with its last line for the cluster log.
+#[test]
+fn health_has_the_last_words_of_an_osd() {
+    let mut w = World::new();
+    let osd = w.osd(0);
+    let admin = w.open("client.admin", "allow *");
+    let detail = |w: &mut World| w.ok(admin, r#"{"prefix":"health","detail":"detail","format":"json"}"#);
+    let fsid = w.mon.options.fsid;
+    let say = |w: &mut World, conn, text: &str| {
+        let entry = LogEntry { seq: 1, text: text.as_bytes().to_vec().into(), ..LogEntry::default() };
+        w.send(conn, &MLog { fsid, entries: vec![entry], ..MLog::default() });
+    };
+    say(&mut w, osd, "a line like any other");
+    say(&mut w, osd, "leaves the cluster: its disk hangs. Look at dmesg");
+    say(&mut w, admin, "leaves the cluster: a client is no OSD");
+    w.ok(admin, r#"{"prefix":"osd down","ids":["0"]}"#);
+    let said = detail(&mut w);
+    assert!(said.contains("is down: its disk hangs. Look at dmesg\""), "{said}");
+    let uuid = w.mon.osd.map.osd_uuid[0];
+    w.boot(osd, 0, uuid);
+    w.ok(admin, r#"{"prefix":"osd down","ids":["0"]}"#);
+    assert!(detail(&mut w).contains("is down\""), "that was another time");
+}
+
 #[test]
 fn full_pools_are_marked() {
     let mut w = World::new();

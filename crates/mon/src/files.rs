@@ -211,7 +211,6 @@ pub fn conf_text(dir: &Path, fsid: Uuid, mon: SocketAddr, auth: AuthMode, modes:
          auth service required = {auth}\n\
          auth client required = {auth}\n\
          keyring = {dir}/ceph.$name.keyring\n\
-         log file = /dev/null\n\
          {of_all}\
          # Kernels map images (`rbd map`, from 5.11 on) by the cluster's own setting, to be changed with `ceph config set global`:\n\
          # rbd_default_map_options = {RBD_MAP_OPTIONS}\n\
@@ -234,6 +233,17 @@ pub fn admin_socket(dir: &Path, name: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A client's and a gateway's log goes where Ceph's own defaults send it: what swallows it would be noticed when it is needed.
+    #[test]
+    fn the_conf_of_a_cluster_redirects_no_log() {
+        let at = SocketAddr::from(([127, 0, 0, 1], 3300));
+        let modes = [("client".into(), "ms_client_mode".into(), "crc".into())];
+        let text = conf_text(Path::new("/c"), Uuid::from_random([7; 16]), at, AuthMode::Cephx, &modes);
+        let options: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once('=')?.0.trim())).collect();
+        assert!(options.contains(&"keyring") && options.contains(&"ms_client_mode"), "{text}");
+        assert!(options.iter().all(|option| !option.contains("log") && !option.contains("stderr")), "{text}");
+    }
 
     #[test]
     fn the_guide_lists_what_a_new_cluster_sets_and_pools_stay() {

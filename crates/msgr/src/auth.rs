@@ -19,7 +19,7 @@ pub mod method {
 
 /// First byte of a request to a monitor that also opens a session.
 pub const MODE_MON: u8 = 10;
-/// First byte of a request with an authorizer, to everybody else.
+/// First byte of a request with an authorizer, to all others.
 pub const MODE_AUTHORIZER: u8 = 1;
 
 const EACCES: i32 = 13;

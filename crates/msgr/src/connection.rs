@@ -61,7 +61,7 @@ impl State {
     }
 }
 
-/// Who is at the other end.
+/// The peer at the other end.
 #[derive(Debug, Clone, Default)]
 pub struct Peer {
     pub kind: EntityKind,

@@ -11,7 +11,7 @@ pub const REVISION_1: u64 = 1;
 /// msgr2 feature bit: a round of questions about compression before the session.
 pub const COMPRESSION: u64 = 2;
 
-/// Who we are and what we do.
+/// Our identity, and what we do.
 pub struct Local {
     pub kind: EntityKind,
     /// Our number: an OSD's id, a client's global_id (-1 before it has one).

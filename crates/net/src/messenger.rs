@@ -97,7 +97,7 @@ impl Messenger {
             last_read: Cell::new(None),
         }))
     }
-    /// Who hears of everything; to be set before anything else is done.
+    /// The part that hears of everything; to be set before anything else is done.
     pub fn set_dispatcher(&self, dispatcher: Rc<dyn Dispatcher>) {
         *self.0.dispatcher.borrow_mut() = Some(dispatcher);
         if self.0.config.spin_us > 0 {

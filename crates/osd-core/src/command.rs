@@ -214,9 +214,10 @@ impl Osd {
     fn tell_status(&mut self, _: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         now(ok(self.control.status(self.shard.told().num_pgs())))
     }
-    fn tell_compact(&mut self, _: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
-        self.tell_shard(ToShard::Compact, cx);
-        now(ok(json!({ "elapsed_time": 0.0 })))
+    /// Answered when it is done.
+    fn tell_compact(&mut self, asked: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
+        self.tell_shard(ToShard::Compact { asked: Some((asked.conn, asked.tid)) }, cx);
+        None
     }
     fn tell_perf_dump(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         self.shard.refresh_gauges(self.control.pinged());

@@ -10,7 +10,7 @@ use types::{EntityAddr, EntityAddrVec, EntityName, Epoch, OsdId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
-/// Who is at the other end of a connection. Known when its handshake is over and true until it is closed.
+/// The peer at the other end of a connection. Known when its handshake is over and true until it is closed.
 #[derive(Debug, Clone)]
 pub struct Peer {
     /// A client's number is its global_id.

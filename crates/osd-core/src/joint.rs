@@ -90,8 +90,10 @@ pub(crate) enum ToShard {
     },
     /// Whether backfill must not make the store fuller.
     BackfillFull(bool),
-    /// The store is to give back what removals have freed.
-    Compact,
+    /// The store is to give back what removals have freed. `asked`: the connection and the number of a command that is answered when it has.
+    Compact {
+        asked: Option<(ConnId, u64)>,
+    },
     /// Something to count that came to Control.
     Count(C, u64),
     Tick,

@@ -46,6 +46,9 @@ pub(crate) struct Loading {
 }
 
 impl Loading {
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
     pub fn status(&self) -> Status {
         let work = if self.failed { Work::Done } else { Work::Waiting(For::Store(ANY_TICKET)) };
         let left = self.groups.as_ref().map_or("maps".into(), |groups| format!("records of {} groups", groups.len()));

@@ -63,6 +63,18 @@ impl Osd {
     pub fn perf(&self) -> &crate::perf::Perf {
         self.shard.told().perf()
     }
+    /// True while the map has it up, by the OSD's own account.
+    pub(crate) fn is_active(&self) -> bool {
+        self.control.is_active()
+    }
+    /// True once the monitor was told that it is dead.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.control.is_stopping()
+    }
+    /// True if it ends since what its store keeps can't be used: another start finds the same.
+    pub fn is_unusable(&self) -> bool {
+        self.loading.as_ref().is_some_and(Loading::has_failed)
+    }
     pub fn map(&self) -> &Rc<OsdMap> {
         self.control.map()
     }

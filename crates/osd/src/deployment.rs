@@ -15,7 +15,7 @@ pub struct Deployment {
     pub modes: Modes,
     /// Clients need no key even if daemons do (`auth service required = none`), and the other way round.
     pub open_to_clients: bool,
-    /// Who we are on our store, as `--mkfs` wrote it; `None`: the store is made anew with each start, and so is this.
+    /// Our identity on our store, as `--mkfs` wrote it; `None`: the store is made anew with each start, and so is this.
     pub osd_fsid: Option<Uuid>,
     /// The cluster that the folder belongs to; any other is refused.
     pub cluster_fsid: Option<Uuid>,

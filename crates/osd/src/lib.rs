@@ -24,7 +24,7 @@ mod watchdog;
 pub use data_dir::DataDir;
 pub use deployment::Deployment;
 pub use hanging::HANGS;
-pub use run::{OsdHandle, StoreFailed, is_of_disk, start};
+pub use run::{OsdHandle, StoreDamaged, StoreFailed, is_of_damage, is_of_disk, start};
 pub use store::{NewStore, StoreConfig};
 pub use watchdog::Stands;
 
@@ -85,7 +85,7 @@ impl Admin {
     }
 }
 
-/// Who an OSD is on its store: lost with a store in memory.
+/// An OSD's identity on its store: lost with a store in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Me {
     pub osd: OsdId,

@@ -51,10 +51,29 @@ impl std::fmt::Display for StoreFailed {
 }
 impl std::error::Error for StoreFailed {}
 
+/// The OSD ended because what its store holds can't be used: another start finds the same, until the store is repaired or another takes its place.
+#[derive(Debug)]
+pub struct StoreDamaged(String);
+
+impl std::fmt::Display for StoreDamaged {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+impl std::error::Error for StoreDamaged {}
+
 /// True for an end that a disk brought about, while it served or when its devices were opened.
 pub fn is_of_disk(error: &anyhow::Error) -> bool {
     let opens = |e: &disk::OpenError| matches!(e, disk::OpenError::Io { .. } | disk::OpenError::Kind(_) | disk::OpenError::Window { .. });
-    error.is::<StoreFailed>() || error.chain().any(|cause| cause.downcast_ref().is_some_and(opens))
+    let reads = |e: &store_block::OpenError| matches!(e, store_block::OpenError::Disk(_));
+    error.is::<StoreFailed>()
+        || error.chain().any(|cause| cause.downcast_ref().is_some_and(opens) || cause.downcast_ref().is_some_and(reads))
+}
+
+/// True for an end that comes again at each start: what is on the devices is damaged, or is not this OSD's store.
+pub fn is_of_damage(error: &anyhow::Error) -> bool {
+    let opens = |e: &store_block::OpenError| !matches!(e, store_block::OpenError::Disk(_));
+    error.is::<StoreDamaged>() || error.chain().any(|cause| cause.downcast_ref().is_some_and(opens))
 }
 
 impl OsdHandle {
@@ -203,7 +222,7 @@ async fn bind_all(config: &OsdConfig, sides: &[Messenger]) -> Result<Vec<EntityA
     Ok(bound)
 }
 
-/// Who this OSD is: without a folder another one at each start.
+/// This OSD's identity: without a folder another one at each start.
 fn me(config: &OsdConfig) -> Me {
     let mut fresh = [0; 16];
     entropy().fill(&mut fresh);
@@ -269,26 +288,44 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     let watching = tokio::task::spawn_local(hanging::watch(shell.clone(), disk.clone()));
     let listening = store_fd.map(|fd| tokio::task::spawn_local(listen_to_store(shell.clone(), fd)));
 
-    let failure = tokio::select! {
-        why = ended(&shell, &up) => why,
-        _ = &mut stop => {
-            shell.event(Event::Shutdown);
-            // We were told to end: how it went is no failure.
-            ended(&shell, &up).await;
-            // What was sent last leaves with the next turns of the loop.
-            tokio::task::yield_now().await;
-            None
-        }
-    };
+    let failure = serve_until_its_end(&config, &shell, &up, &mut stop, &disk).await;
     timing.abort();
     watching.abort();
     shell.close_admin();
     listening.inspect(tokio::task::JoinHandle::abort);
     sides.iter().for_each(Messenger::shutdown);
-    if let Some(why) = failure.as_ref().filter(|_| shell.hangs.get()) {
+    if let Some((_, why)) = failure.as_ref().filter(|_| shell.hangs.get()) {
         tell_that_it_hangs(&config, why, &standing).await;
     }
-    failure.map_or(Ok(()), |why| Err(failed(&config, &shell, why, &disk)))
+    failure.map_or(Ok(()), |(error, _)| Err(error))
+}
+
+/// Waits until the OSD has ended, or is told to; then until the monitor has heard of it. The error and its cause, if it is a failure.
+async fn serve_until_its_end(
+    config: &OsdConfig,
+    shell: &Rc<Shell>,
+    up: &mpsc::Sender<Epoch>,
+    stop: &mut oneshot::Receiver<()>,
+    disk: &str,
+) -> Option<(anyhow::Error, String)> {
+    let why = tokio::select! {
+        why = ended(shell, up) => why,
+        _ = stop => {
+            shell.event(Event::Shutdown);
+            // We were told to end: how it went is no failure.
+            ended(shell, up).await;
+            // What was sent last leaves with the next turns of the loop.
+            tokio::task::yield_now().await;
+            None
+        }
+    }?;
+    let error = failed(config, shell, &why, disk);
+    if !shell.is_broken() {
+        shell.last_words(last_words(config, &error, &why, disk));
+        ended(shell, up).await;
+        tokio::task::yield_now().await;
+    }
+    Some((error, why))
 }
 
 /// The OSD has left, and can't end: whoever keeps it hears why.
@@ -316,20 +353,32 @@ fn devices_text(store: &StoreConfig) -> String {
 }
 
 /// The error that an OSD ends with, and the note for its next process. `disk`: what its store is on.
-fn failed(config: &OsdConfig, shell: &Shell, why: String, disk: &str) -> anyhow::Error {
+fn failed(config: &OsdConfig, shell: &Shell, why: &str, disk: &str) -> anyhow::Error {
     if shell.is_broken() {
         return anyhow!("osd.{}: {why}", config.id);
     }
     let daemon = shell.daemon.borrow();
     let store = daemon.osd().store();
     if store.stopped_at_damage() {
-        config.store.note_damage(&why);
+        config.store.note_damage(why);
     }
     let why = format!("osd.{}: {why}", config.id);
     match store.collections() {
         _ if shell.hangs.get() => StoreFailed(why).into(),
         Err(store::StoreError::Stopped(_)) => StoreFailed(format!("{why}{disk}")).into(),
+        _ if daemon.osd().is_unusable() => StoreDamaged(why).into(),
         _ => anyhow!(why),
+    }
+}
+
+/// Why it ends and what to do, for the cluster log and for the monitor's health.
+fn last_words(config: &OsdConfig, error: &anyhow::Error, why: &str, disk: &str) -> String {
+    let id = config.id;
+    let without = format!("To go on without it: `ceph osd out {id}`, then replace the disk");
+    match error {
+        _ if why.ends_with(hanging::HANGS) => format!("{why}. Look at dmesg, and at the disk's cables. {without}"),
+        e if is_of_disk(e) => format!("{why}{disk}. {without}"),
+        _ => why.to_string(),
     }
 }
 

@@ -32,7 +32,7 @@ pub enum Status {
     Ended(Option<String>),
 }
 
-/// `osd_heartbeat_grace` where nobody has set it, milliseconds.
+/// `osd_heartbeat_grace` where it is not set, milliseconds.
 const GRACE_MS: u64 = 20_000;
 
 /// Why an OSD ends whose core has panicked.
@@ -146,9 +146,6 @@ impl Shell {
         self.event(Event::Time);
     }
 
-    pub fn whoami(&self) -> OsdId {
-        self.whoami
-    }
     /// The store's operation that is under way for longest, and what it does.
     pub fn oldest_io(&self) -> (Option<u64>, String) {
         let daemon = self.daemon.borrow();
@@ -302,6 +299,12 @@ impl Shell {
         }
     }
 
+    /// The monitor hears why the OSD ends: its status is "ended" again when that has heard it, or has not for a while.
+    pub fn last_words(self: &Rc<Self>, why: String) {
+        self.status.replace(Status::Starting);
+        self.event(Event::LastWords { why });
+    }
+
     pub fn set_status(&self, status: Status) {
         // What is over stays over.
         if !matches!(*self.status.borrow(), Status::Ended(_)) {
@@ -310,7 +313,7 @@ impl Shell {
         self.changed.notify_one();
     }
 
-    /// Who is there, as the core wants to know it.
+    /// The peer, as the core wants to know it.
     fn peer(conn: &Conn, network: Network) -> Peer {
         let peer = conn.peer();
         let auth = peer.user.as_ref().and_then(|u| u.downcast_ref::<PeerAuth>());

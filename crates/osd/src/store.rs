@@ -161,6 +161,19 @@ impl StoreConfig {
     }
 }
 
+/// The file in an OSD's folder by which `humboldt store repair` says that it has ended: what keeps the OSD starts it then.
+const REPAIRED: &str = "repaired";
+
+/// A repair has ended.
+pub fn note_repair(dir: &Path) {
+    // Without the note, it is started when its pause is over.
+    let _ = std::fs::write(dir.join(REPAIRED), "");
+}
+/// True if a repair has ended since this was asked last.
+pub fn takes_repair(dir: &Path) -> bool {
+    std::fs::remove_file(dir.join(REPAIRED)).is_ok()
+}
+
 /// True if the last process ended at a change that needed what is damaged: this one knows, the next one does not.
 fn takes_note(dir: &Path) -> bool {
     std::fs::remove_file(dir.join(MET_DAMAGE)).is_ok()

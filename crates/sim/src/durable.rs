@@ -104,8 +104,11 @@ impl StoreHints for Watched {
     fn soon(&self, names: &mut dyn Iterator<Item = (CollId, &HObject)>) {
         self.inner.soon(names);
     }
-    fn compact(&mut self) {
-        self.inner.compact();
+    fn compact(&mut self) -> u64 {
+        self.inner.compact()
+    }
+    fn is_compacted(&self, compaction: u64) -> bool {
+        self.inner.is_compacted(compaction)
     }
     fn take_read(&self, ticket: u64) -> Option<ReadData> {
         self.inner.take_read(ticket)

@@ -213,8 +213,15 @@ impl StoreHints for BlockStore {
         self.0.borrow().objects.warm(&mut names.map(|(coll, name)| objects::hash_of_head(key::family(coll), name)));
     }
     /// A checkpoint: what the log has goes into the metadata, and its room is free.
-    fn compact(&mut self) {
+    fn compact(&mut self) -> u64 {
         self.checkpoint();
+        let core = self.0.get_mut();
+        // One that is under way has begun without the latest changes.
+        core.sb.generation + 1 + u64::from(core.generations.is_under_way())
+    }
+    fn is_compacted(&self, compaction: u64) -> bool {
+        let core = self.0.borrow();
+        core.sb.generation >= compaction || core.generations.is_settled() || core.is_stopped()
     }
     fn take_read(&self, ticket: u64) -> Option<ReadData> {
         self.0.borrow_mut().take_read(ticket)

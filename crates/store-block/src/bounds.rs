@@ -210,7 +210,7 @@ impl Load {
     }
 }
 
-/// Who reads far more than there is room for, one block after the other, does not fill memory with it; what he comes to read often stays.
+/// A reader of far more than there is room for, one block after the other, does not fill memory with it; what it comes to read often stays.
 #[test]
 fn what_is_read_once_passes() {
     const BLOCKS: u64 = 1024;

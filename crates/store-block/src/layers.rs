@@ -124,7 +124,7 @@ impl Layers {
         }
         wrong
     }
-    /// Nobody stands on it; how many there were.
+    /// Nothing stands on it; how many there were.
     pub fn forget(&mut self, id: u64) -> usize {
         self.dirty.insert(id);
         usize::from(self.all.remove(&id).is_some())

@@ -36,7 +36,7 @@ pub struct LogReader {
     doubt: Option<u64>,
 }
 
-/// Blocks that are read at once, at first; tests shall see the edges. Who goes on reading gets more: a device reads the parts of a large piece
+/// Blocks that are read at once, at first; tests shall see the edges. A reader that goes on gets more: a device reads the parts of a large piece
 /// in parallel.
 pub const WINDOW_BLOCKS: u64 = if cfg!(test) { 8 } else { 256 };
 pub const WINDOW_MAX: u64 = if cfg!(test) { 2 } else { 8 } * WINDOW_BLOCKS;

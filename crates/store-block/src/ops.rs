@@ -54,11 +54,11 @@ pub enum Op<B> {
         cell: u64,
         mask: u16,
     },
-    /// Nobody shares the cell's place any more, the only one that it has.
+    /// Nothing shares the cell's place any more, the only one that it has.
     Unshare {
         cell: u64,
     },
-    /// Nobody shares this one of the cell's places any more.
+    /// Nothing shares this one of the cell's places any more.
     UnsharePart {
         cell: u64,
         place: u64,

@@ -67,7 +67,7 @@ pub enum Bug {
     HalfChange,
     /// Blocks that wait to be free are stored as used.
     LeakAside,
-    /// Who shares what is not stored.
+    /// What shares what is not stored.
     ForgetShares,
     /// Changes beside a record are written without durability.
     VolatileSpill,
@@ -77,7 +77,7 @@ pub enum Bug {
     ReuseSpill,
     /// A layer's rows go with the first that stands on it.
     DropSharedLayer,
-    /// Who stands on layers is not stored.
+    /// What stands on layers is not stored.
     ForgetLayers,
     /// An object whose omap was shared goes on changing the rows that are a layer.
     WriteLayer,

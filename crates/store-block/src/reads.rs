@@ -63,7 +63,7 @@ pub enum Known<'a> {
 /// Why something that was read stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hold {
-    /// Nobody has come for it yet.
+    /// No reader has come for it yet.
     Fresh,
     /// The transaction whose turn it is needs it, and waits for more.
     Waiting,
@@ -134,7 +134,7 @@ impl Reads {
             _ => Known::Unread,
         }
     }
-    /// Who came for the extent got all that was asked for.
+    /// The reader that came for the extent got all that was asked for.
     pub fn used(&mut self, extent: &Extent) {
         let Some(read) = self.map.get_mut(extent) else { return };
         match read.hold {
@@ -159,7 +159,7 @@ impl Reads {
             self.damaged.remove(extent);
         }
     }
-    /// Somebody looked for a block, and it was here or not.
+    /// A reader looked for a block, and it was here or not.
     fn looked(&mut self, is_here: bool) {
         self.looks += 1;
         self.hits += u32::from(is_here);
@@ -173,7 +173,7 @@ impl Reads {
         let is_sample = extent.block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & (SAMPLE - 1) == 0;
         self.choosy && !self.load().is_many() && !is_sample
     }
-    /// Who waits for the extent, if it is one.
+    /// What waits for the extent, if it is one.
     pub fn waiter(&self, extent: &Extent) -> Option<u64> {
         match &self.map.get(extent)?.fetched {
             Fetched::UnderWay { tickets } if tickets.len() == 1 => Some(tickets[0]),
@@ -219,7 +219,7 @@ impl Reads {
             }
         }
     }
-    /// Somebody waits for the extent with these contents. True if it must be read.
+    /// A reader waits for the extent with these contents. True if it must be read.
     pub fn start(&mut self, extent: Extent, wanted: &[u32], ticket: u64) -> bool {
         let wanted = mark(wanted);
         let tickets: Waiters = (ticket > 0).then_some(ticket).into_iter().collect();
@@ -307,7 +307,7 @@ impl Reads {
             _ => Waiters::new(),
         }
     }
-    /// Somebody asks for so many bytes at once: he must find all of them together.
+    /// A reader asks for so many bytes at once: it must find all of them together.
     pub fn asked(&mut self, bytes: usize) {
         if bytes >= self.largest.0 || self.stamp - self.largest.1 > LARGEST_READS {
             self.largest = (bytes, self.stamp);

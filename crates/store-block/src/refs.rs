@@ -1,4 +1,4 @@
-//! Who shares a chunk: how many objects, by the chunk's place. A chunk of one object that was never cloned is not in it.
+//! What shares a chunk: how many objects, by the chunk's place. A chunk of one object that was never cloned is not in it.
 
 use crate::key;
 use crate::meta::layer::Val;

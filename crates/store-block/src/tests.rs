@@ -472,7 +472,16 @@ fn omaps_of_any_size_are_cloned() {
             settle(&mut *store);
         }
     }
-    store.compact();
+    let before = store.compact();
+    let behind = store.compact();
+    assert!(!store.is_compacted(before), "what changed is not in the metadata yet");
+    let mut turns = 0;
+    while !store.is_compacted(behind) {
+        store.turn_end();
+        turns += 1;
+        assert!(turns < 1_000_000, "it ends by itself");
+    }
+    assert!(store.is_compacted(before));
     let mut store = subject.reopen(store);
     for (n, _) in sizes {
         let mut txn = Transaction::new(coll);

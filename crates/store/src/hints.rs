@@ -28,9 +28,16 @@ pub trait StoreHints {
         let _ = ticket;
         None
     }
-    /// Brings what the store keeps beside the data into its smallest form, now and not when it would do so by itself.
+    /// Brings what the store keeps beside the data into its smallest form, now and not when it would do so by itself. The number of this compaction.
     /// By default nothing happens: the store has one form only, or waits until it must.
-    fn compact(&mut self) {}
+    fn compact(&mut self) -> u64 {
+        0
+    }
+    /// True once that compaction has ended, or never will: for what waits for it. True by default: there was nothing to do.
+    fn is_compacted(&self, compaction: u64) -> bool {
+        let _ = compaction;
+        true
+    }
     /// The store's caches take no more than this from now on, whatever they were given; what is above goes in the next turns.
     /// By default nothing changes: a store without caches has nothing to give back.
     fn limit_memory(&mut self, bytes: usize) {

@@ -1,15 +1,18 @@
 //! A disk that is there and does not work: its I/O hangs, fails, or its file system has turned read-only. Its OSD leaves in bounded time, stock clients
-//! go on, health and page name the disk and the next step, and `humboldt osd replace` puts another store in its place.
+//! go on, health and page name the disk and the next step, and `humboldt osd replace` puts another store in its place. Under stock monitors, whose health
+//! says no more than that an OSD is down, the cluster log has it.
 //!
 //! The disk is a file system of the case's own on a loop device: frozen (`fsfreeze`), shut down (an ioctl of ext4's), or told of an error of its own.
 
 use super::Case;
 use super::kill9::ledger;
-use crate::clients::{Release::Pacific, SHARED};
+use crate::clients::Release::{Pacific, Reef};
+use crate::clients::SHARED;
 use crate::cluster::{Cluster, binary};
 use crate::folders;
 use crate::loops::Loop;
 use crate::run::{quietly, run, until};
+use crate::stock::{LOOK, Plane, stock_control_plane};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,6 +23,7 @@ pub const CASES: &[Case] = &[
     Case { name: "disk_that_hangs_below_a_thread", needs: &[Pacific], run: || fails(&[], Fault::Hangs) },
     Case { name: "disk_of_io_errors", needs: &[Pacific], run: || fails(&["--processes"], Fault::Errors) },
     Case { name: "disk_turned_read_only", needs: &[Pacific], run: || fails(&[], Fault::ReadOnly) },
+    Case { name: "disks_that_fail_under_stock_monitors", needs: &[Pacific, Reef], run: under_stock_monitors },
 ];
 
 /// How long it may take from the fault to an OSD that is down and named: the watchdog's time is a tenth of it.
@@ -62,7 +66,7 @@ impl Fault {
     }
 }
 
-/// The file system that osd.2 is on. What it holds back goes on when it goes.
+/// The file system that an OSD is on. What it holds back goes on when it goes.
 struct Disk {
     device: Loop,
     at: PathBuf,
@@ -71,13 +75,13 @@ struct Disk {
 
 impl Disk {
     /// Mounted, and the OSD's folder in `dir` leads to it.
-    fn below(dir: &Path, name: &str) -> Result<Self> {
+    fn below(dir: &Path, osd: u32, name: &str) -> Result<Self> {
         let mut device = Loop::sparse(name, 600)?;
         device.format()?;
         quietly(Command::new("tune2fs").args(["-e", "remount-ro"]).arg(&device.device))?;
         let at = device.mount_here(name)?;
         std::fs::create_dir(at.join("osd"))?;
-        std::os::unix::fs::symlink(at.join("osd"), dir.join("osd.2"))?;
+        std::os::unix::fs::symlink(at.join("osd"), dir.join(format!("osd.{osd}")))?;
         Ok(Self { device, at, frozen: false })
     }
     fn name(&self) -> Result<String> {
@@ -100,7 +104,7 @@ impl Drop for Disk {
 fn fails(form: &[&str], fault: Fault) -> Result<()> {
     let name = format!("disk-{fault:?}-{}", form.len()).to_lowercase();
     let dir = folders::fresh(&name)?;
-    let mut disk = Disk::below(&dir, &format!("{name}-below"))?;
+    let mut disk = Disk::below(&dir, 2, &format!("{name}-below"))?;
     let c = Cluster::start_in(dir, &[&["--osds", "3", "--size", "256M", "--http", "127.0.0.1:0"], form].concat())?;
     for (option, seconds) in HANGS_S {
         c.must(Pacific, &format!("ceph config set osd {option} {seconds}"))?;
@@ -177,4 +181,47 @@ fn named(c: &Cluster, disk: &Disk, fault: Fault) -> Result<()> {
     let page = run(Command::new("curl").args(["-s", &format!("{address}/state")]), Duration::from_secs(20))?;
     ensure!(all.iter().all(|word| page.stdout.contains(word.as_str())), "the page does not name {all:?}: {}", page.stdout);
     Ok(())
+}
+
+/// OSDs as stock ones are run, each a process by itself, kept by nothing.
+fn under_stock_monitors() -> Result<()> {
+    let name = "disks-under-stock";
+    let mut d = stock_control_plane(name, &Plane { monitors: 1, ..Plane::default() })?;
+    let mut disks =
+        [(1, Fault::Errors), (2, Fault::Hangs)].map(|(osd, fault)| (osd, fault, Disk::below(&d.dir, osd, &format!("{name}-{osd}"))));
+    for osd in 0..3 {
+        d.new_ours(osd, "ssd", &["--size", "256M"])?;
+    }
+    d.wait_up(3)?;
+    for (option, seconds) in HANGS_S {
+        d.must(&format!("ceph config set osd {option} {seconds}"))?;
+    }
+    for line in ["create p 8", "set p size 3", "set p min_size 1"] {
+        d.must(&format!("ceph osd pool {line}"))?;
+    }
+    d.wait_pgs(8)?;
+    for (osd, fault, disk) in &mut disks {
+        let disk = disk.as_mut().map_err(|e| anyhow::anyhow!("a disk for osd.{osd}: {e:#}"))?;
+        fault.begins(disk)?;
+        disk.frozen = *fault == Fault::Hangs;
+        // The write that failed is told as the store has it.
+        let cause = if *fault == Fault::Errors { "errno 5" } else { fault.words() };
+        let device = disk.name().unwrap_or_default();
+        let words = [format!("osd.{osd} "), "leaves the cluster: ".into(), cause.into(), format!("ceph osd out {osd}")];
+        let mut said = String::new();
+        let named = until(STEPS_ASIDE, || {
+            // A write is what a disk fails at; this one may wait until its OSD is down.
+            let _ = d.must_within("rados -p p put o /etc/hostname", LOOK);
+            said = d.must_within("ceph log last 100 error cluster", LOOK).unwrap_or_default();
+            said.lines().any(|line| words.iter().all(|word| line.contains(word.as_str())) && line.contains(&device))
+        });
+        let log = d.said(&format!("osd.{osd}"));
+        let done = if named { Ok(()) } else { Err(anyhow::anyhow!("the cluster log does not name osd.{osd}: {said}\n{log}")) };
+        let down = || d.must_within("ceph osd dump", LOOK).is_ok_and(|map| map.lines().any(|l| l.starts_with(&format!("osd.{osd} down"))));
+        let done = done.and_then(|()| if until(STEPS_ASIDE, down) { Ok(()) } else { Err(anyhow::anyhow!("osd.{osd} is not down: {log}")) });
+        // What waits for a disk ends when that answers.
+        disk.thaw()?;
+        done?;
+    }
+    d.must("rados -p p put o /etc/hostname").map(drop)
 }

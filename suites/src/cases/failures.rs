@@ -59,7 +59,7 @@ fn flip(file: &Path, pattern: &[u8]) -> Result<()> {
     }
 }
 
-/// Who reads what a device holds wrongly is told so, and never given it; so is the administrator.
+/// A reader of what a device holds wrongly is told so, and never given it; so is the administrator.
 fn flipped_bit() -> Result<()> {
     let c = Cluster::start("flipped", &["--size", "256M"])?;
     let (dir, ok) = (c.dir.clone(), |c: &Cluster, line: &str| c.must(Pacific, line));

@@ -38,7 +38,7 @@ impl Manager {
         )?;
         let at = c.dir.display();
         let theirs = std::fs::read_to_string(&c.conf)?;
-        let kept: Vec<&str> = theirs.lines().filter(|l| !l.starts_with("log file") && !l.starts_with("admin socket")).collect();
+        let kept: Vec<&str> = theirs.lines().filter(|l| !l.starts_with("admin socket")).collect();
         std::fs::write(
             &conf,
             format!(
@@ -226,7 +226,7 @@ fn outlives() -> Result<()> {
     std::fs::create_dir_all(d.dir.join("mgr.y"))?;
     d.must(&format!("ceph auth get-or-create mgr.y mon 'allow profile mgr' osd 'allow *' mds 'allow *' -o {at}/mgr.y/keyring"))?;
     let theirs = std::fs::read_to_string(&d.conf)?;
-    let kept: Vec<&str> = theirs.lines().filter(|l| !l.starts_with("log file") && !l.starts_with("admin socket")).collect();
+    let kept: Vec<&str> = theirs.lines().filter(|l| !l.starts_with("admin socket")).collect();
     let own = format!(
         "[mgr]\nmgr data = {at}/mgr.y\nkeyring = {at}/mgr.y/keyring\nrun dir = {at}\nadmin socket = {at}/$name.asok\nlog file = {at}/log/$name.log\n\
          crash dir = {at}\nms cluster mode = secure\n"

@@ -47,6 +47,10 @@ const WAITING: &[(&str, u32)] = &[
     ("s3_and_files_by_one_word", 40), // gateways start, die and start again
     ("disk_of_io_errors", 20),
     ("disk_turned_read_only", 20),
+    ("disks_that_fail_under_stock_monitors", 50), // the same
+    ("guide_with_gateways", 20),
+    ("guide_with_a_dead_disk", 25),
+    ("guide_with_several_machines", 30),
 ];
 
 /// Cases that compute and are long on any machine, with their seconds: a machine that has no table of its own yet begins with them.

@@ -126,6 +126,22 @@ const LINES: &[(&str, Held)] = &[
     ("rados -p p rm nosuch", Whole),
     ("rados -p p listxattr nosuch", Whole),
     ("rados -p p listomapkeys nosuch", Whole),
+    ("rados -p p listomapvals o", Whole),
+    ("rados -p p cp o o2", Whole),
+    ("rados -p p get o2 -", Whole),
+    ("rados -p p getxattr o2 a", Whole),
+    ("rados -p p listomapvals o2", Whole),
+    ("rados -p p rmomapkey o2 k", Whole),
+    ("rados -p p listomapvals o2", Whole),
+    ("rados -p p listomapvals nosuch", Whole),
+    ("rados -p p cp nosuch o3", Whole),
+    ("rados -p p lssnap", Whole),
+    ("rados -p p rmsnap nosuch", Whole),
+    ("rados -p p -s nosuch get o -", Whole),
+    ("rados -p p rollback o nosuch", Whole),
+    ("rados list-inconsistent-pg p", Whole),
+    ("rados list-inconsistent-pg nosuch", Whole),
+    ("rados -p p cleanup --prefix x", Whole),
     ("rados -p p lock list o", Whole),
     ("rados -p p lock info o nosuch", Whole),
     ("rados -p p lock list nosuch", Whole),
@@ -248,6 +264,7 @@ fn files(c: &Cluster) -> Result<()> {
     must(format!("rados -p p get big {}", at("big.ours")))?;
     ensure!(std::fs::read(at("big.stock"))? == big && std::fs::read(at("big.ours"))? == big, "a large object differs");
     locks_and_streams(c)?;
+    snapshots(c)?;
     must("rados -p p rm big o".into())?;
     Ok(())
 }
@@ -282,6 +299,33 @@ fn locks_and_streams(c: &Cluster) -> Result<()> {
     let left = c.must(Pacific, "rados -p imported ls")?;
     ensure!(before.contains("benchmark_data") && !left.contains("benchmark"), "cleanup: {cleaned:?}, left {left}");
     Ok(())
+}
+
+/// Snapshots of a pool that one program makes and the other reads, rolls back to and removes.
+fn snapshots(c: &Cluster) -> Result<()> {
+    c.must(Pacific, "ceph osd pool create snapped 8")?;
+    std::fs::write(c.dir.join("old"), "old\n")?;
+    std::fs::write(c.dir.join("new"), "new\n")?;
+    let put = |name: &str| c.must(Pacific, &format!("rados -p snapped put o {}", c.dir.join(name).display()));
+    let both = |line: &str| -> Result<()> {
+        let (mine, theirs) = (ours(&c.conf, line)?, without_log(&c.client(Pacific, line)?));
+        difference(line, Whole, &mine, &theirs).map_or(Ok(()), |text| bail!("{text}"))
+    };
+    put("old")?;
+    let made = ours(&c.conf, "rados -p snapped mksnap one")?;
+    ensure!(made.ok() && made.stdout == "created pool snapped snap one\n", "mksnap: {made:?}");
+    put("new")?;
+    both("rados -p snapped mksnap one")?;
+    both("rados -p snapped lssnap")?;
+    both("rados -p snapped -s one get o -")?;
+    both("rados -p snapped -s one stat o")?;
+    both("rados -p snapped get o -")?;
+    both("rados -p snapped rollback o one")?;
+    ensure!(c.must(Pacific, "rados -p snapped get o -")? == "old\n", "the object is not what it was");
+    let removed = ours(&c.conf, "rados -p snapped rmsnap one")?;
+    ensure!(removed.ok() && removed.stdout == "removed pool snapped snap one\n", "rmsnap: {removed:?}");
+    both("rados -p snapped rmsnap one")?;
+    both("rados -p snapped lssnap")
 }
 
 /// `-w` shows the state, then a line that is logged.

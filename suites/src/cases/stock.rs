@@ -126,14 +126,13 @@ fn make_stock(d: &Daemons, id: u32, store: &str) -> Result<PathBuf> {
     let uuid = register(d, id, &data)?;
     let (at, conf) = (d.dir.display().to_string(), d.dir.join(format!("osd.{id}.conf")));
     let ours = std::fs::read_to_string(&d.conf)?;
-    let ours: Vec<&str> = ours.lines().filter(|l| !l.starts_with("log file")).collect();
     std::fs::write(
         &conf,
         format!(
             "{}\nosd data = {at}/osd.$id\nrun dir = {at}/run\nadmin socket = {at}/run/$name.asok\nlog file = {at}/log/$name.log\ncrash dir = {at}\n\
              osd objectstore = {store}\nmemstore device bytes = 1073741824\nbluestore block size = 2147483648\nms cluster mode = secure\n\
              [osd]\nkeyring = {}/keyring\n",
-            ours.join("\n"),
+            ours.trim_end(),
             data.display()
         ),
     )?;

@@ -19,7 +19,7 @@ use types::{EntityAddr, EntityText};
 /// A request to the monitor.
 #[derive(Debug, Clone, Copy)]
 pub struct MonRequest<'a> {
-    /// Who asks: some profiles name keys of the asker's own.
+    /// The asker: some profiles name keys of the asker's own.
     pub entity: &'a EntityText,
     /// The module that a command belongs to: `mon`, `osd`, `auth`, `config-key`, ...
     pub service: &'a str,

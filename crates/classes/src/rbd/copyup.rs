@@ -23,7 +23,7 @@ fn exists(obj: &mut dyn ObjectView) -> ClsResult<bool> {
     }
 }
 
-/// Whoever comes first writes what the parent had; the others find the object there.
+/// The first caller writes what the parent had; the others find the object there.
 fn copyup(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     if !exists(obj)? {
         obj.write(0, input)?;

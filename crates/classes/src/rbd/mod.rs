@@ -73,9 +73,9 @@ mod feature {
     pub const NON_PRIMARY: u64 = 1 << 10;
     pub const DIRTY_CACHE: u64 = 1 << 11;
     pub const ALL: u64 = (1 << 12) - 1;
-    /// Whoever does not know one of these can't even read the image.
+    /// A client that does not know one of these can't even read the image.
     pub const INCOMPATIBLE: u64 = LAYERING | STRIPINGV2 | DATA_POOL | DIRTY_CACHE;
-    /// Whoever does not know one of these can't write it.
+    /// A client that does not know one of these can't write it.
     pub const RW_INCOMPATIBLE: u64 =
         INCOMPATIBLE | EXCLUSIVE_LOCK | OBJECT_MAP | FAST_DIFF | DEEP_FLATTEN | JOURNALING | OPERATIONS | MIGRATING | NON_PRIMARY;
     /// May be switched on and off while the image lives.

@@ -161,7 +161,7 @@ fn clear(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     store_status(obj, Resharding::default())
 }
 
-/// Ends the whole operation in front of which it stands, with the caller's own code, while nobody may write to the index.
+/// Ends the whole operation in front of which it stands, with the caller's own code, while no client may write to the index.
 fn guard(obj: &mut dyn ObjectView, input: Bytes) -> ClsResult<ClsReply> {
     let op: GuardOp = decode(&input)?;
     let moves = Header::load(obj)?.stops_writers();

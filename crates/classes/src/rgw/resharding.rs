@@ -39,11 +39,11 @@ impl Header {
     fn is_noted(&self) -> bool {
         self.resharding.status == IN_LOGRECORD
     }
-    /// True if nobody may write to the index now.
+    /// True if no client may write to the index now.
     pub fn stops_writers(&self) -> bool {
         self.resharding.status == IN_PROGRESS || self.is_noted() && self.notes >= NOTES_MAX
     }
-    /// The header for a method that changes the index; [`BUSY`] if nobody may now.
+    /// The header for a method that changes the index; [`BUSY`] if no client may now.
     pub fn load_to_write(obj: &mut dyn ObjectView) -> ClsResult<Self> {
         let header = Self::load(obj)?;
         header.guard()?;

@@ -23,7 +23,7 @@ pub struct How {
     pub kind: Kind,
 }
 
-/// Who else may hold it.
+/// Whether it may have several holders.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Kind {
     #[default]

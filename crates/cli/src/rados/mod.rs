@@ -23,6 +23,8 @@ struct Options {
     help: bool,
     pool: Option<String>,
     namespace: String,
+    /// The pool's snapshot that is read.
+    snap: Option<String>,
     /// All namespaces.
     all: bool,
     format: Option<String>,
@@ -116,6 +118,7 @@ impl Options {
                 "-h" | "--help" => o.help = true,
                 "-p" | "--pool" => o.pool = Some(value(&word, &mut words)?),
                 "-N" | "--namespace" => o.namespace = value(&word, &mut words)?,
+                "-s" | "--snap" => o.snap = Some(value(&word, &mut words)?),
                 "--all" => o.all = true,
                 "-f" | "--format" => o.format = Some(value(&word, &mut words)?),
                 "--offset" => o.offset = number(&mut words)?,
@@ -258,14 +261,15 @@ fn print_help() {
          \x20 setxattr OBJECT NAME [VALUE]        getxattr OBJECT NAME, rmxattr OBJECT NAME, listxattr OBJECT\n\
          \x20 setomapval OBJECT KEY [VALUE]       rmomapkey OBJECT KEY, listomapkeys OBJECT, listomapvals OBJECT\n\
          \x20 cp OBJECT OBJECT                    with attributes and omap\n\
-         \x20 mksnap SNAPSHOT                     rmsnap SNAPSHOT, lssnap: snapshots of the pool\n\
+         \x20 mksnap SNAPSHOT                     rmsnap SNAPSHOT, lssnap: snapshots of the pool; -s SNAPSHOT reads one\n\
+         \x20 rollback OBJECT SNAPSHOT            the object becomes what it was then\n\
          \x20 lock list OBJECT                    lock info|get OBJECT LOCK, lock break OBJECT LOCK CLIENT\n\
          \x20 export [FILE]                       the pool as a stream that the stock program's import reads; - is standard output\n\
          \x20 list-inconsistent-pg POOL           groups in which a scrub found errors\n\
          \x20 bench SECONDS write|seq|rand        -b BYTES, -t OPERATIONS, -O BYTES of an object, --no-cleanup\n\
          \x20 cleanup [--prefix NAME]             removes what a bench left\n\n\
          options:\n\
-         \x20 -p, --pool NAME            -N, --namespace NAME\n\
+         \x20 -p, --pool NAME            -N, --namespace NAME, -s, --snap NAME\n\
          \x20 -f, --format FORMAT        json or json-pretty, for df and ls\n\
          \x20 -c, --conf FILE            ceph.conf; unless given: CEPH_CONF, /etc/ceph/ceph.conf, ceph.conf, humboldt-data/ceph.conf\n\
          \x20 --lock-cookie TEXT         --lock-tag TEXT, --lock-description TEXT, --lock-duration SECONDS, --lock-type exclusive|shared\n\

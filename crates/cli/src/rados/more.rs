@@ -10,7 +10,8 @@ use std::fmt::Write;
 const PIECE: u64 = 4 << 20;
 const PAIRS: u64 = 512;
 
-pub const COMMANDS: [&str; 9] = ["listomapvals", "cp", "mksnap", "rmsnap", "lssnap", "list-inconsistent-pg", "lock", "cleanup", "export"];
+pub const COMMANDS: [&str; 10] =
+    ["listomapvals", "cp", "mksnap", "rmsnap", "lssnap", "rollback", "list-inconsistent-pg", "lock", "cleanup", "export"];
 
 /// One of [`COMMANDS`], in the pool of that name.
 pub async fn run(cluster: &Cluster, pool: &Pool, name: &str, o: &Options, words: &[&str]) -> Done {
@@ -18,14 +19,30 @@ pub async fn run(cluster: &Cluster, pool: &Pool, name: &str, o: &Options, words:
         ["listomapvals", object] => {
             values(pool, object).await.map_err(|e| failed(format_args!("getting omap keys {name}/{object}"), &e)).and_then(|t| out(&t))
         }
-        ["cp", from, to] => copy(pool, from, to).await.map_err(|e| failed(format_args!("copying object {from} => {to}"), &e)),
+        ["cp", from, to] => copy(pool, from, to).await.map_err(|e| failed(format_args!("copying {name}/{from} => {name}/{to}"), &e)),
+        ["mksnap", snap] if find_snap(cluster, pool, snap).is_some() => {
+            Err(Failed(format!("error creating pool {name} snapshot {snap}: (17) File exists")))
+        }
         ["mksnap", snap] => {
             change(cluster, "mksnap", name, snap).await?;
             out(format!("created pool {name} snap {snap}\n").as_bytes())
         }
+        // The monitor takes it for removed.
+        ["rmsnap", snap] if find_snap(cluster, pool, snap).is_none() => {
+            Err(Failed(format!("error removing pool {name} snapshot {snap}: (2) No such file or directory"))
+                .with_next("`humboldt rados -p POOL lssnap` names those that are there"))
+        }
         ["rmsnap", snap] => {
             change(cluster, "rmsnap", name, snap).await?;
             out(format!("removed pool {name} snap {snap}\n").as_bytes())
+        }
+        ["rollback", object, snap] => {
+            let told = |e: &ClientError| failed(format_args!("rolling back pool {name} to snapshot {snap}"), e);
+            let Some(id) = find_snap(cluster, pool, snap) else {
+                return Err(Failed(format!("error rolling back pool {name} to snapshot {snap}(2) No such file or directory")));
+            };
+            pool.operate(object, Ops::new().rollback(id)).await.map_err(|e| told(&e))?;
+            out(format!("rolled back pool {name} to snapshot {snap}\n").as_bytes())
         }
         ["lssnap"] => out(snaps(cluster, pool).as_bytes()),
         ["lock", ref words @ ..] => lock::run(pool, o, words).await,
@@ -49,7 +66,8 @@ async fn clean(cluster: &Cluster, pool: &Pool, name: &str, o: &Options) -> Done 
     let mut count = 0;
     match &o.prefix {
         Some(prefix) if !prefix.starts_with(BENCH_PREFIX) => {
-            return Err(Failed(format!("Specified --prefix invalid, it must begin with \"{BENCH_PREFIX}\"")));
+            let said = format!("Specified --prefix invalid, it must begin with \"{BENCH_PREFIX}\"");
+            return Err(Failed(format!("{said}\nerror during cleanup: (22) Invalid argument\nerror 22: (22) Invalid argument")));
         }
         Some(prefix) => count += remove(pool, |oid| oid.starts_with(prefix.as_bytes())).await.map_err(|e| told(&e))?,
         None => {
@@ -92,6 +110,11 @@ async fn change(cluster: &Cluster, what: &str, pool: &str, snap: &str) -> Done {
         0.. => Ok(()),
         errno => Err(Failed(format!("error {what} of pool {pool}, snapshot {snap}: ({}) {}", -errno, answer.status))),
     }
+}
+
+/// The number of a pool's snapshot.
+pub fn find_snap(cluster: &Cluster, pool: &Pool, name: &str) -> Option<u64> {
+    Some(cluster.map().pool(pool.id())?.snaps.values().find(|snap| snap.name == name)?.snapid)
 }
 
 fn snaps(cluster: &Cluster, pool: &Pool) -> String {

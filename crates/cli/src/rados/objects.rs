@@ -1,6 +1,6 @@
 //! Commands on objects and their pools.
 
-use super::{Done, Failed, Options, df, failed, failure, json_text, more, usage_of};
+use super::{Done, Failed, Options, df, failed, failure, json_text, more, next_step, usage_of};
 use bytes::{Bytes, BytesMut};
 use client::{ClientError, Cluster, Ops, Pool};
 use serde_json::json;
@@ -58,7 +58,17 @@ pub async fn run(cluster: &Cluster, o: &Options) -> Done {
         }
         .with_next("name a pool with -p; `humboldt rados lspools` names them all"));
     };
-    let pool = cluster.pool(name).map_err(|e| failed(format_args!("opening pool {name}"), &e))?.with_namespace(&o.namespace);
+    let pool = cluster.pool(name).map_err(|e| match words[0] {
+        "list-inconsistent-pg" => Failed(format!("pool \"{name}\" not found\nerror 2: (2) No such file or directory"))
+            .with_next(&next_step(&e).unwrap_or_default()),
+        _ => failed(format_args!("opening pool {name}"), &e),
+    })?;
+    let mut pool = pool.with_namespace(&o.namespace);
+    if let Some(snap) = &o.snap {
+        pool.read_snap = more::find_snap(cluster, &pool, snap)
+            .ok_or_else(|| Failed(format!("error looking up snap '{snap}': (2) No such file or directory")))?;
+        out(format!("selected snap {} '{snap}'\n", pool.read_snap).as_bytes())?;
+    }
     if words[0] == "ls" {
         return list(&pool, o).await;
     }

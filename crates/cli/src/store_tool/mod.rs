@@ -5,6 +5,7 @@
 mod archive;
 mod args;
 mod group;
+mod identity;
 mod objects;
 
 pub use args::StoreArgs;
@@ -100,7 +101,7 @@ pub fn run(args: &StoreArgs) -> Result<()> {
     let folder = &args.dir;
     match &args.action {
         StoreTool::Fsck { deep } => tell(&Offline::open(folder, false)?.store.fsck(*deep)),
-        StoreTool::Repair { discard_log_from_damage } => tell(&Offline::salvage(folder, true, *discard_log_from_damage)?.store.repair()),
+        StoreTool::Repair { discard_log_from_damage } => repair(folder, *discard_log_from_damage),
         StoreTool::Stat => stat(&mut Offline::open(folder, false)?),
         StoreTool::Grow { size } => {
             if let (Some(size), Ok(now)) = (*size, std::fs::metadata(folder.join("data"))) {
@@ -132,10 +133,20 @@ pub fn run(args: &StoreArgs) -> Result<()> {
             let mut store = Offline::open(folder, true)?;
             archive::check(file)?;
             archive::import(&mut store, file)?;
+            identity::settle(&mut store, folder)?;
             store.checkpoint()
         }
         StoreTool::Damage { object, action } => damage(&mut Offline::open(folder, true)?, object, action),
     }
+}
+
+fn repair(folder: &Path, cut_log: bool) -> Result<()> {
+    let mut offline = Offline::salvage(folder, true, cut_log)?;
+    let report = offline.store.repair();
+    // Whatever starts its OSD opens its devices.
+    drop(offline);
+    osd::store::note_repair(folder);
+    tell(&report)
 }
 
 /// Exports what is left of a store after a repair that stays in memory, but for objects with data that can't be read.

@@ -53,15 +53,13 @@ pub fn verdicts(results: &Results) -> String {
                     format!(" ({} x{} [{}-{}]{few})", v.word, figure(v.ratio.median), figure(v.ratio.low), figure(v.ratio.high))
                 })
             };
-            let _ = writeln!(
-                out,
-                "  {:<28} {} IOPS{}, {} us CPU/op{}",
-                cell.target,
-                value(Metric::Iops),
-                verdict(Metric::Iops),
-                value(Metric::ServerCpuUs),
-                verdict(Metric::ServerCpuUs)
-            );
+            let _ = write!(out, "  {:<28} {} IOPS{}", cell.target, value(Metric::Iops), verdict(Metric::Iops));
+            let _ = write!(out, ", mean {} us", value(Metric::MeanUs));
+            if cell.metrics.contains_key(&Metric::ServerCpuUs) {
+                let _ = write!(out, ", {} us CPU/op{}", value(Metric::ServerCpuUs), verdict(Metric::ServerCpuUs));
+            }
+            let written = cell.metrics.get(&Metric::Amplification).map(|r| format!(", {} bytes written a byte", figure(r.median)));
+            let _ = writeln!(out, "{}", written.unwrap_or_default());
         }
     }
     for claim in &results.claims {

@@ -5,6 +5,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("caches", include_str!("../../studies/caches.toml")),
     ("copies", include_str!("../../studies/copies.toml")),
     ("depths", include_str!("../../studies/depths.toml")),
+    ("first-look", include_str!("../../studies/first-look.toml")),
     ("humboldt-block", include_str!("../../studies/humboldt-block.toml")),
     ("humboldt-mem", include_str!("../../studies/humboldt-mem.toml")),
     ("placement", include_str!("../../studies/placement.toml")),

@@ -64,7 +64,7 @@ impl Mon {
         Ok(())
     }
 
-    /// `osd.0`, if the session is that daemon; `rgw.a`, if it opened as that. Nobody reports for another.
+    /// `osd.0`, if the session is that daemon; `rgw.a`, if it opened as that. No daemon reports for another.
     fn daemon_name(&self, conn: ConnId, service: &str, daemon: &str) -> Option<String> {
         let session = self.sessions.get(&conn)?;
         if session.peer.entity.kind == EntityKind::CLIENT {

@@ -72,7 +72,7 @@ impl Proxy {
         self.held -= gone.size();
         Some(gone)
     }
-    /// Nobody waits for these answers any more.
+    /// Nothing waits for these answers any more.
     pub(crate) fn forget(&mut self, conn: ConnId) {
         let gone: Vec<u64> = self.waiting.iter().filter(|(_, w)| w.conn == conn).map(|(tid, _)| *tid).collect();
         for tid in gone {

@@ -170,14 +170,18 @@ impl Control {
             }
             None => None,
         };
-        if let Some(why) = &cannot
-            && self.boot.complaint.as_ref() != Some(why)
-        {
-            cx.out.push(Effect::Log { level: Level::Warn, text: format!("can't boot: {why}") });
+        let is_refused = cannot.is_some();
+        // A map of before may know another OSD of this number, or none.
+        if epoch >= newest {
+            if let Some(why) = &cannot
+                && self.boot.complaint.as_ref() != Some(why)
+            {
+                cx.out.push(Effect::Log { level: Level::Warn, text: format!("can't boot: {why}") });
+            }
+            self.boot.complaint = cannot;
         }
-        self.boot.complaint = cannot;
         let refused = match () {
-            _ if self.boot.complaint.is_some() => Some("as said"),
+            _ if is_refused => Some("as said"),
             _ if epoch == 0 => Some("waiting for the first map"),
             _ if newest < epoch => Some("the monitor's maps are older than ours"),
             _ if self.map.state(me) & maps::osd_state::NOUP != 0 || self.map.has_flag(maps::map_flags::NOUP) => Some("noup is set"),

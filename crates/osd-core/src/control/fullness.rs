@@ -144,7 +144,7 @@ impl Control {
         let before = self.fullness.wanted;
         if self.fullness.wants_compaction() {
             // What was removed is free when the store has it in its metadata.
-            self.to_shard.push(ToShard::Compact);
+            self.to_shard.push(ToShard::Compact { asked: None });
         }
         let wanted = self.fullness.look(fs, &self.map);
         if wanted != before {

@@ -77,6 +77,11 @@ pub enum Event {
     DevicesTold { conn: ConnId, tid: u64, told: Value },
     /// Going down in order: told to the monitor, whose word is waited for a while.
     Shutdown,
+    /// A line for the cluster log about what the shell has seen.
+    Seen { level: Level, text: String },
+    /// The daemon is over for a reason that the shell knows, and perhaps by [`Effect::Stop`] already: why goes to the cluster log, and the rest is as
+    /// with a shutdown. Another [`Effect::Stop`] follows, without a reason.
+    LastWords { why: String },
 }
 
 /// One thing that the shell has to do, in the order given.

@@ -43,6 +43,7 @@ use cluster_log::ClusterLog;
 use links::{Link, Links, Role};
 use lone_client::LoneClient;
 use manager::Manager;
+use messages::mon_client::LEAVES;
 use messages::{MCommand, MCommandReply, Message, RawMessage};
 use monitor::Monitor;
 use objecter::MonClient;
@@ -87,6 +88,8 @@ pub struct Daemon {
     /// What the shell was told last.
     wake_at: Stamp,
     is_over: bool,
+    /// Why it ends was sent to the monitor.
+    leaves: bool,
 }
 
 impl Daemon {
@@ -112,6 +115,7 @@ impl Daemon {
             goodbye_at: None,
             wake_at: Stamp(0),
             is_over: false,
+            leaves: false,
         }
     }
     pub fn osd(&self) -> &Osd {
@@ -158,6 +162,8 @@ impl Daemon {
                 self.goodbye_at = Some(now.mono + GOODBYE);
                 self.osd_event_alone(OsdEvent::Shutdown, now, out);
             }
+            Event::Seen { level, text } => self.cluster_log(level, text, now, out),
+            Event::LastWords { why } => self.leave(&why, now, out),
         }
         while let Some(event) = self.later.pop_front() {
             self.osd_event_alone(event, now, out);
@@ -261,12 +267,34 @@ impl Daemon {
         if level <= Level::Warn {
             out.push(Effect::Log { level, text: text.clone() });
         }
+        self.to_cluster_log(level, text, now, out);
+    }
+    fn to_cluster_log(&mut self, level: Level, text: String, now: Clock, out: &mut Vec<Effect>) {
         let fsid = self.monitor.client.fsid().unwrap_or_default();
         let msg = self.log.message(self.osd.whoami(), &self.start.setup.boot.public, fsid, level, text, now);
         self.monc(now, out, |client, effects| client.send(msg, effects));
     }
+    /// The monitor hears why, and that the OSD is down. One that is not up in the map has only the first to say.
+    fn leave(&mut self, why: &str, now: Clock, out: &mut Vec<Effect>) {
+        (self.is_over, self.leaves) = (false, true);
+        self.goodbye_at = Some(now.mono + GOODBYE);
+        self.to_cluster_log(Level::Error, format!("{LEAVES}{why}"), now, out);
+        if self.osd.is_active() {
+            self.osd_event_alone(OsdEvent::Shutdown, now, out);
+        }
+    }
+    /// The monitor has the last words.
+    fn log_acked(&mut self, out: &mut Vec<Effect>) {
+        if self.leaves && !self.osd.is_stopping() {
+            self.stop(None, out);
+        }
+    }
     /// What is over stays over.
     fn stop(&mut self, why: Option<String>, out: &mut Vec<Effect>) {
+        // The reason is known already, and comes again with every tick.
+        if self.leaves && why.is_some() {
+            return;
+        }
         if !std::mem::replace(&mut self.is_over, true) {
             out.push(Effect::Stop { why });
         }

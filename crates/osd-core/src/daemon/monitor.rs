@@ -9,7 +9,7 @@ use base::Clock;
 use denc::Denc;
 use maps::MgrMap;
 use messages::osd_client::MOSDMap;
-use messages::{MMgrMap, Message, RawMessage};
+use messages::{MLogAck, MMgrMap, Message, RawMessage};
 use objecter::MonClient;
 use objecter::monc::{Answer, Effect as MonEffect, Request};
 use types::errno::EACCES;
@@ -143,6 +143,9 @@ impl Daemon {
                 }
             }
             return;
+        }
+        if msg.kind == MLogAck::KIND {
+            self.log_acked(out);
         }
         let is_map = msg.kind == MOSDMap::KIND;
         self.osd_event_alone(OsdEvent::Mon(msg), now, out);

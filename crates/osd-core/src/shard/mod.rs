@@ -10,13 +10,14 @@
 //! | [`advance`], [`catch_up`] | what maps change; groups that are behind the newest one |
 //! | [`turns`] | commits, what the store has fetched, work, leases |
 //! | [`copying`] | what requests want of objects of other groups |
-//! | [`remove`], [`bench`] | work of the shard's own |
+//! | [`remove`], [`bench`], [`compact`] | work of the shard's own |
 //! | [`raise`] | how groups become what the store remembers |
 //! | [`told`], [`pg_commands`] | what it tells of itself |
 
 pub(crate) mod advance;
 pub(crate) mod bench;
 pub(crate) mod catch_up;
+mod compact;
 pub(crate) mod copying;
 pub(crate) mod peers;
 mod pg_commands;
@@ -74,6 +75,7 @@ pub(crate) struct Shard {
     removals: remove::Removals,
     copying: copying::Copying,
     bench: Option<bench::Bench>,
+    compactions: compact::Compactions,
     commits: Vec<u64>,
     tickets: Vec<u64>,
     /// Requests of this turn, in order, that their groups don't have yet.
@@ -146,6 +148,7 @@ impl Shard {
             removals: Default::default(),
             copying: Default::default(),
             bench: None,
+            compactions: compact::Compactions::default(),
             commits: Vec::new(),
             tickets: Vec::new(),
             arrived: Vec::new(),
@@ -194,7 +197,7 @@ impl Shard {
                 most.into_iter().for_each(|most| self.sh.clocks.told(osd, up_from, most));
             }
             ToShard::BackfillFull(is_full) => self.sh.is_backfillfull = is_full,
-            ToShard::Compact => self.sh.store.compact(),
+            ToShard::Compact { asked } => self.compactions.begin(&mut *self.sh.store, asked, cx),
             ToShard::Count(c, by) => self.sh.perf.add(c, by),
             ToShard::Tick => self.tick(cx),
             ToShard::AskAnew => self.copy_tick(cx),

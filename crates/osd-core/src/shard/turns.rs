@@ -24,6 +24,7 @@ impl Shard {
             self.take_news(cx);
             self.seal();
         }
+        self.compactions.answer(&*self.sh.store, cx);
     }
     /// The store has what it was given for now.
     pub(crate) fn seal(&mut self) {
@@ -112,6 +113,7 @@ impl Shard {
         if let Err(StoreError::Stopped(why)) = self.sh.store.collection_bits(CollId::Meta) {
             cx.out.push(Effect::Stop { why: Some(why) });
         }
+        self.compactions.answer(&*self.sh.store, cx);
         self.removals.work.tick();
         self.replay_peers(cx);
         self.peer_waiting(cx);

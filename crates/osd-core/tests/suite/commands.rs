@@ -24,3 +24,28 @@ fn a_reset_of_counters_is_of_those_that_it_names() {
     w.write("a", b"again");
     assert_eq!((reset(&mut w, "all"), count(&mut w)), (json!({ "success": "perf reset all" }), json!(0)));
 }
+
+/// The store works on it for a while, and clients meanwhile.
+#[test]
+fn a_compaction_is_answered_when_it_has_ended_with_its_time() {
+    let mut w = World::new(Kind::Memory, 1);
+    let ask = |w: &mut World, tid: u64| {
+        let msg = MCommand { tid, cmd: vec![json!({ "prefix": "compact" }).to_string()], ..MCommand::default() };
+        w.feed(Event::Message { conn: ConnId(1), msg: msg.encode(features::SUPPORTED) });
+    };
+    let answers = |w: &mut World| -> Vec<(u64, Value)> {
+        w.sent::<MCommandReply>(1).iter().map(|m| (m.tid, serde_json::from_slice(&m.data).expect("json"))).collect()
+    };
+    ask(&mut w, 1);
+    w.now_s += 3;
+    ask(&mut w, 2);
+    w.write("a", b"meanwhile");
+    assert_eq!(answers(&mut w), []);
+    w.store.borrow_mut().compacted = 1;
+    w.feed(Event::TurnEnd);
+    assert_eq!(answers(&mut w), [(1, json!({ "elapsed_time": 3.0 }))]);
+    w.now_s += 1;
+    w.store.borrow_mut().compacted = 2;
+    w.feed(Event::Tick);
+    assert_eq!(answers(&mut w), [(2, json!({ "elapsed_time": 1.0 }))]);
+}

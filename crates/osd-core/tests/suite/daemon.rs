@@ -5,10 +5,11 @@ use base::{Clock, Rng, Stamp};
 use cephx::Identity;
 use denc::Denc;
 use maps::{MgrMap, MonMap};
-use messages::{MConfig, MMgrMap, MMgrOpen, MMonCommand, MMonCommandAck, MMonGetVersion, MMonMap, Message, RawMessage};
+use messages::mon_client::{MLogAck, log_level};
+use messages::{MConfig, MLog, MMgrMap, MMgrOpen, MMonCommand, MMonCommandAck, MMonGetVersion, MMonMap, Message, RawMessage};
 use objecter::MonClient;
 use osd_core::daemon::{DialFailure, Effect, Event, Location, Network, StartSetup};
-use osd_core::{ConnId, Daemon, Osd, OsdSetup, Peer};
+use osd_core::{ConnId, Daemon, Level, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -361,4 +362,33 @@ fn without_a_monitor_sessions_wait_for_one() {
     assert!(!closed(&mut r).iter().any(|conn| *conn < 10), "it must have been there for a minute");
     r.pass(2 * SEC);
     assert_eq!(closed(&mut r).iter().filter(|conn| **conn < 10).count(), 2);
+}
+
+/// One that is not up in the map has nothing but that to say.
+#[test]
+fn its_last_words_are_told_and_waited_for() {
+    let mut r = Rig::new(setup());
+    let mon = r.log_in();
+    r.out.clear();
+    r.feed(Event::Seen { level: Level::Warn, text: "a write has not ended for 15 s".into() });
+    assert_eq!((r.lines(), r.sent::<MLog>().len()), (vec!["a write has not ended for 15 s"], 1));
+    r.out.clear();
+    r.feed(Event::LastWords { why: "its disk hangs".into() });
+    let said = r.sent::<MLog>();
+    let entry = &said[0].entries[0];
+    assert_eq!((&*entry.text.to_lossy(), entry.level), ("leaves the cluster: its disk hangs", log_level::ERROR));
+    assert_eq!(r.stopped(), None, "the monitor has not got it yet");
+    let ack = MLogAck { fsid: fsid(), last: entry.seq, channel: String::new() };
+    r.message(mon, ack.encode(features::SUPPORTED));
+    assert_eq!(r.stopped(), Some(None));
+}
+
+#[test]
+fn last_words_that_no_monitor_hears_hold_nothing_up_for_long() {
+    let mut r = Rig::new(setup());
+    r.feed(Event::LastWords { why: "its store is damaged".into() });
+    r.pass(2 * SEC);
+    assert_eq!(r.stopped(), None);
+    r.pass(2 * SEC);
+    assert_eq!(r.stopped(), Some(None));
 }

@@ -44,6 +44,9 @@ pub struct Control {
     pub refuses: bool,
     /// Bytes available less than there are.
     pub taken: u64,
+    /// Compactions that it was asked for, and that have ended.
+    pub compactions: u64,
+    pub compacted: u64,
     waits: u64,
 }
 
@@ -107,6 +110,14 @@ impl TestStore {
 }
 
 impl StoreHints for TestStore {
+    fn compact(&mut self) -> u64 {
+        let mut c = self.control.borrow_mut();
+        c.compactions += 1;
+        c.compactions
+    }
+    fn is_compacted(&self, compaction: u64) -> bool {
+        self.control.borrow().compacted >= compaction
+    }
     fn take_read(&self, ticket: u64) -> Option<ReadData> {
         let c = self.control.borrow();
         let (coll, obj, offset, len) = c.given.get(&ticket)?;

@@ -14,7 +14,11 @@ pub fn give(rng: &mut Rng, store: &mut dyn ObjectStore, home: CollId) {
             let names: Vec<HObject> = (0..rng.below(20)).map(|_| name(rng.below(40)).hobj).collect();
             store.soon(&mut names.iter().map(|name| (home, name)));
         }
-        1 => store.compact(),
+        1 => {
+            let compaction = store.compact();
+            store.turn_end();
+            store.is_compacted(compaction);
+        }
         2 => {
             store.linger(Duration::ZERO);
             store.turn_end();
