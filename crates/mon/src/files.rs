@@ -211,7 +211,6 @@ pub fn conf_text(dir: &Path, fsid: Uuid, mon: SocketAddr, auth: AuthMode, modes:
          auth service required = {auth}\n\
          auth client required = {auth}\n\
          keyring = {dir}/ceph.$name.keyring\n\
-         log file = /dev/null\n\
          {of_all}\
          # Kernels map images (`rbd map`, from 5.11 on) by the cluster's own setting, to be changed with `ceph config set global`:\n\
          # rbd_default_map_options = {RBD_MAP_OPTIONS}\n\

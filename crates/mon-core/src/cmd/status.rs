@@ -129,6 +129,7 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
 fn status_text(ctx: &Ctx<'_>, fsmap: &FsMap, quorum_age: u64) -> String {
     let mut out = cluster_text(ctx.mon);
     out += &services_text(ctx, fsmap, quorum_age);
+    out += &crate::mgr::services::task_text(&ctx.mon.manager.services.map);
     out += &data_text(ctx.mon, fsmap);
     out += &activity_text(ctx.mon);
     out + " \n"
@@ -186,7 +187,8 @@ fn services_text(ctx: &Ctx<'_>, fsmap: &FsMap, quorum_age: u64) -> String {
     if !flags.is_empty() {
         out += &format!("         {gap}flags {flags}\n");
     }
-    for (name, service) in services {
+    // A stock manager has rows for daemons that stand above.
+    for (name, service) in services.iter().filter(|(name, _)| !crate::mgr::services::is_kind_of_daemon(name)) {
         out += &format!("    {name}: {}{}\n", " ".repeat(width - name.len()), crate::mgr::services::summary(service));
     }
     out
