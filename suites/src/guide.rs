@@ -286,11 +286,11 @@ pub fn pages() -> Result<Vec<PathBuf>> {
 
 /// Runs README and every page that has something to run, below `shared`; those that wait for stock daemons beside the others. With `update` the pages get what came,
 /// in place of what they show, where that differs.
-pub fn run(shared: &Path, only: Option<&str>, update: bool) -> Result<usize> {
+pub fn run(shared: &Path, chosen: &dyn Fn(&str) -> bool, update: bool) -> Result<usize> {
     let mut lanes: [Vec<Page>; 2] = Default::default();
     for path in pages()?.into_iter().chain([root().join("README.md")]) {
         let page = Page::read(path)?;
-        if !page.steps.is_empty() && only.is_none_or(|o| page.name.contains(o)) {
+        if !page.steps.is_empty() && chosen(&page.name) {
             lanes[usize::from(page.release != Release::Pacific)].push(page);
         }
     }
