@@ -3,7 +3,7 @@
 //! Installs by package name, as root. Says what is missing where it can't.
 
 use crate::run::{Output, quietly, run};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
@@ -173,36 +173,74 @@ pub fn reef_daemons() -> Result<()> {
 
 /// The stock OSD of 20.2, for the cases that start it under monitors of 18.2.
 pub fn tentacle_osd() -> Result<()> {
-    Release::Tentacle.install()?;
-    if Release::Tentacle.has("/usr/bin/ceph-osd") {
-        return Ok(());
-    }
-    let root =
-        Release::Tentacle.chroot().filter(|_| is_root()).context("ceph-osd of 20.2 is not installed, and only root can install it")?;
-    println!("installing the stock OSD of 20.2");
-    apt_inside(&root, &["ceph-osd"])
+    packages(Release::Tentacle, &["/usr/bin/ceph-osd"], &["ceph-osd"])
+}
+
+/// Stock monitor and manager of 18.2 with an OSD of that release.
+pub fn stock_osds(release: Release) -> Result<()> {
+    reef_daemons()?;
+    pacific_manager()?;
+    packages(release, &["/usr/bin/ceph-osd"], &["ceph-osd"])
 }
 
 /// Stock radosgw of 18.2, for the cases that start it.
 pub fn reef_radosgw() -> Result<()> {
-    Release::Reef.install()?;
-    if Release::Reef.has("/usr/bin/radosgw") {
-        return Ok(());
-    }
-    let root = Release::Reef.chroot().filter(|_| is_root()).context("radosgw of 18.2 is not installed, and only root can install it")?;
-    println!("installing radosgw of 18.2");
-    apt_inside(&root, &["radosgw"])
+    radosgw(Release::Reef)
+}
+
+/// Stock radosgw of that release.
+pub fn radosgw(release: Release) -> Result<()> {
+    packages(release, &["/usr/bin/radosgw"], &["radosgw"])
 }
 
 /// Stock ceph-mds of 18.2 and its clients, for the cases that start it.
 pub fn reef_mds() -> Result<()> {
-    Release::Reef.install()?;
-    if ["/usr/bin/ceph-mds", "/usr/bin/ceph-fuse"].iter().all(|path| Release::Reef.has(path)) {
+    mds(Release::Reef)
+}
+
+/// Stock ceph-mds of that release, and its clients.
+pub fn mds(release: Release) -> Result<()> {
+    packages(release, &["/usr/bin/ceph-mds", "/usr/bin/ceph-fuse"], &["ceph-mds", "ceph-fuse", "python3-cephfs"])
+}
+
+/// Stock rbd-mirror of that release, and Python with its librbd.
+pub fn rbd_mirror(release: Release) -> Result<()> {
+    packages(release, &["/usr/bin/rbd-mirror"], &["rbd-mirror", "python3-rados", "python3-rbd"])
+}
+
+/// Python with a release's bindings and pytest, and what file systems need.
+pub fn python_tests(release: Release) -> Result<()> {
+    mds(release)?;
+    packages(release, &["/usr/bin/pytest-3"], &["python3-rados", "python3-rbd", "python3-cephfs", "python3-pytest"])
+}
+
+/// Go and what it needs to build with a release's libraries.
+pub fn go(release: Release) -> Result<()> {
+    let libraries = ["librados-dev", "librbd-dev", "libcephfs-dev", "libradosstriper-dev"];
+    let files = ["/usr/bin/go", "/usr/bin/gcc", "/usr/include/rbd/librbd.h", "/usr/include/radosstriper/libradosstriper.h"];
+    packages(release, &files, &[&["golang-go", "gcc", "libc6-dev"][..], &libraries].concat())
+}
+
+/// What upstream's shell tests of `rbd` call.
+pub fn rbd_shell_tests(release: Release) -> Result<()> {
+    let files =
+        ["/usr/bin/jq", "/usr/bin/xmlstarlet", "/usr/bin/sudo", "/usr/bin/bc", "/usr/bin/uuidgen", "/usr/bin/qemu-img", "/usr/bin/xxd"];
+    packages(release, &files, &["jq", "xmlstarlet", "sudo", "bc", "uuid-runtime", "qemu-utils", "xxd", "python3-rados", "python3-rbd"])
+}
+
+/// Installs packages of a release beside its clients, unless all those files are there. An error says what is missing.
+pub fn packages(release: Release, files: &[&str], packages: &[&str]) -> Result<()> {
+    release.install()?;
+    if files.iter().all(|path| release.has(path)) {
         return Ok(());
     }
-    let root = Release::Reef.chroot().filter(|_| is_root()).context("ceph-mds of 18.2 is not installed, and only root can install it")?;
-    println!("installing ceph-mds of 18.2");
-    apt_inside(&root, &["ceph-mds", "ceph-fuse", "python3-cephfs"])
+    let what = packages.join(", ");
+    ensure!(is_root(), "{what} of {} are not installed, and only root can install them", release.version());
+    println!("installing {what} of {}", release.version());
+    match release.chroot() {
+        Some(root) => apt_inside(&root, packages),
+        None => apt(&[&["install", "-y", "-q", "--no-install-recommends"], packages].concat()),
+    }
 }
 
 /// A user `ubuntu` of 18.2's that may become root, and what upstream's shell tests call.

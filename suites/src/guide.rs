@@ -13,7 +13,7 @@
 //! that is `…` stands for any number of lines. Ids, keys, times, sizes and other measured numbers count as equal ([`plain`]). A command that only looks is
 //! run again until it shows what the page shows; after one that ends in `&` its output is waited for.
 
-use crate::clients::{Release, pacific_gateways, reef_daemons};
+use crate::clients::{Release, pacific_gateways, rbd_mirror, reef_daemons, reef_radosgw};
 use crate::cluster::binary;
 use crate::pace::as_at_rest;
 use crate::run::root;
@@ -119,7 +119,7 @@ fn agree(shown: &[String], came: &[String]) -> bool {
 
 /// True for a command that changes nothing, and shows a state that may still come.
 fn only_looks(command: &str) -> bool {
-    const LOOKS: [&str; 16] = [
+    const LOOKS: [&str; 19] = [
         "humboldt ceph health",
         "ceph -s",
         "ceph status",
@@ -134,6 +134,9 @@ fn only_looks(command: &str) -> bool {
         "rados -p",
         "rbd ls",
         "rbd status",
+        "rbd mirror image status",
+        "rbd mirror pool status",
+        "radosgw-admin sync status",
         "cat ",
         "curl -s",
     ];
@@ -258,7 +261,9 @@ impl Drop for Shell {
 /// Scripts in `bin` that run stock programs of a chroot as if they were here.
 fn stand_ins(bin: &Path, root: &str) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    for program in ["ceph", "rados", "rbd", "ceph-mon", "ceph-mgr", "ceph-authtool", "monmaptool"] {
+    let programs =
+        ["ceph", "rados", "rbd", "ceph-mon", "ceph-mgr", "ceph-authtool", "monmaptool", "rbd-mirror", "radosgw", "radosgw-admin"];
+    for program in programs {
         let path = bin.join(program);
         // By its whole path: this folder is seen in the chroot, too.
         let script = format!("#!/bin/sh\nexec chroot {root} /bin/sh -c 'cd \"$0\" && exec \"$@\"' \"$PWD\" /usr/bin/{program} \"$@\"\n");
@@ -299,6 +304,13 @@ pub fn run(shared: &Path, is_wanted: impl Fn(&str) -> bool, update: bool) -> Res
     }
     if !lanes[1].is_empty() {
         reef_daemons()?;
+        let names = |program: &str| lanes[1].iter().any(|page| page.text.contains(program));
+        if names("radosgw ") {
+            reef_radosgw()?;
+        }
+        if names("rbd-mirror ") {
+            rbd_mirror(Release::Reef)?;
+        }
     }
     let lane = |pages: &[Page]| pages.iter().map(|page| page.run(shared, update)).sum::<Result<usize>>();
     let [here, stock] = &lanes;

@@ -1,8 +1,8 @@
-//! Stock ceph-mds of 18.2 beside a cluster under test, and file systems mounted by ceph-fuse.
+//! Stock ceph-mds beside a cluster under test, and file systems mounted by ceph-fuse.
 //!
 //! Knows the cluster by its ceph.conf, in whose folder keyrings, logs and mounts lie.
 
-use crate::clients::{Release::Reef, reef_mds};
+use crate::clients::{self, Release, Release::Reef};
 use crate::run::{ended, run, until, words};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -31,14 +31,17 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Gives a server of that name its key, and starts it.
+    /// Gives a server of 18.2 of that name its key, and starts it.
     pub fn start(conf: &Path, name: &str) -> Result<Self> {
+        Self::start_of(Reef, conf, name)
+    }
+    pub fn start_of(release: Release, conf: &Path, name: &str) -> Result<Self> {
         let keyring = conf.with_file_name(format!("ceph.mds.{name}.keyring"));
         let caps = "mon 'allow profile mds' osd 'allow rwx' mds 'allow *' mgr 'allow profile mds'";
         client(conf, &format!("ceph auth get-or-create mds.{name} {caps} -o {}", keyring.display()))?;
         let path = log(conf, name);
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&path)?;
-        let mut cmd = Reef.command(conf, "ceph-mds");
+        let mut cmd = release.command(conf, "ceph-mds");
         cmd.args(["-f", "-i", name, "--keyring"]).arg(keyring);
         // The default paths are for all clusters of this machine, and a server without its socket answers no command.
         cmd.arg(format!("--admin-socket={}", conf.with_file_name(format!("mds.{name}.asok")).display()));
@@ -97,13 +100,19 @@ pub fn client(conf: &Path, line: &str) -> Result<String> {
     Ok(out.stdout)
 }
 
-/// Makes a file system `cephfs` on pools of its own and a server for it. Plain users may make files at its root.
+/// Makes a file system `cephfs` on pools of its own and a server of 18.2 for it. Plain users may make files at its root.
 pub fn serve(conf: &Path) -> Result<Server> {
-    reef_mds()?;
+    serve_by(Reef, conf)
+}
+
+/// The same with a server of that release.
+pub fn serve_by(release: Release, conf: &Path) -> Result<Server> {
+    clients::mds(Reef)?;
+    clients::mds(release)?;
     for line in ["osd pool create cephfs_metadata 16", "osd pool create cephfs_data 32", "fs new cephfs cephfs_metadata cephfs_data"] {
         client(conf, &format!("ceph {line}"))?;
     }
-    let server = Server::start(conf, "a")?;
+    let server = Server::start_of(release, conf, "a")?;
     server.await_active()?;
     open_to_all(conf)?;
     Ok(server)

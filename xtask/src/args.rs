@@ -43,9 +43,10 @@ pub struct TestArgs {
 #[derive(Debug, clap::Args)]
 pub struct ConformanceArgs {
     /// `rgw` runs `s3`, too, and `cephfs` runs `posix` and `workunits`.
-    #[arg(value_parser = ["rados", "cls", "rbd", "luks", "model", "rgw", "s3", "cephfs", "posix", "workunits"])]
+    #[arg(value_parser = ["rados", "cls", "rbd", "luks", "model", "rgw", "s3", "cephfs", "posix", "workunits", "mirror", "multisite", "python", "go-ceph", "workunits-rbd", "nfs", "smb"])]
     pub suite: Option<String>,
-    #[arg(long)]
+    /// That of clients and gateways, such as 20.2. Those that a suite has unless it is given; 18.2 alone for suites that are no list of programs.
+    #[arg(long, visible_alias = "with")]
     pub release: Option<String>,
     /// Programs or cases with this in their name.
     #[arg(long)]
@@ -59,9 +60,15 @@ pub struct ConformanceArgs {
     /// OSDs of ours under stock monitors of 18.2 and a stock manager, instead of `humboldt up`.
     #[arg(long)]
     pub among_stock: bool,
+    /// A stock cluster, with an OSD of the release, and nothing of ours: what a suite passes there.
+    #[arg(long, conflicts_with_all = ["among_stock", "copies"])]
+    pub stock: bool,
     /// Copies of each object, on that many OSDs of `humboldt up`.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=3), conflicts_with = "among_stock")]
     pub copies: u8,
+    /// For suite mirror: how often each image is taken by force and copied anew.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    pub failovers: u32,
     /// Run nothing: put COMPATIBILITY.md into its form.
     #[arg(long)]
     pub rewrite: bool,
@@ -77,9 +84,12 @@ pub struct ConformanceArgs {
     /// For suite posix: a checkout of kdave/xfstests, for its fsx.
     #[arg(long, value_name = "DIR")]
     pub xfstests: Option<PathBuf>,
-    /// For suite workunits: the source of Ceph 18.2, unpacked.
+    /// For suites workunits, workunits-rbd and python: the source of Ceph 18.2, unpacked.
     #[arg(long, value_name = "DIR")]
     pub ceph_source: Option<PathBuf>,
+    /// For suite go-ceph: a checkout of ceph/go-ceph, in which `go mod vendor` has run.
+    #[arg(long, value_name = "DIR")]
+    pub go_ceph: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

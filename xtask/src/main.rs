@@ -24,7 +24,7 @@ use anyhow::Result;
 use args::{Args, Chore};
 use clap::Parser;
 use crash::Look;
-use suites::{applications, cases, cluster, compare, conformance, crowd, loaded_reads, run, vectors};
+use suites::{applications, cases, clients, cluster, compare, conformance, crowd, loaded_reads, run, vectors};
 
 fn main() -> std::process::ExitCode {
     match chore(Args::parse().chore) {
@@ -56,12 +56,15 @@ fn chore(chore: Chore) -> Result<()> {
             manner.features = a.features.as_deref().unwrap_or(manner.features);
             manner.store = a.store.as_deref().unwrap_or(manner.store);
             (manner.among_stock, manner.copies) = (a.among_stock, a.copies);
+            manner.stock = a.stock.then_some(clients::Release::Reef);
             let sources = conformance::Sources {
                 s3_tests: a.s3_tests.as_deref(),
                 s3_whole: a.s3_whole,
                 pjdfstest: a.pjdfstest.as_deref(),
                 xfstests: a.xfstests.as_deref(),
                 ceph: a.ceph_source.as_deref(),
+                go_ceph: a.go_ceph.as_deref(),
+                failovers: a.failovers,
             };
             conformance::conformance(a.suite.as_deref(), a.release.as_deref(), a.only.as_deref(), manner, sources)
         }

@@ -125,6 +125,18 @@ fn snapshots_are_numbered_once_and_purged_when_all_groups_have_trimmed() {
     let admin = w.open("client.admin", "allow *");
     w.send(admin, &op(pool_op::DELETE_UNMANAGED_SNAP, numbers[0]));
     assert_eq!(w.mon.osd.epoch(), epoch);
+    // By force neither; one that nobody removed is.
+    for _ in 0..3 {
+        w.send(admin, &op(pool_op::CREATE_UNMANAGED_SNAP, 0));
+    }
+    let seq = w.mon.osd.map.pools[&id].snap_seq;
+    assert!(seq > numbers[2] + 2);
+    w.ok(admin, r#"{"prefix":"osd pool force-remove-snap","pool":"p","dry_run":true}"#);
+    assert!(w.mon.osd.map.removed_snaps_queue.is_empty(), "a dry run removes nothing");
+    w.ok(admin, r#"{"prefix":"osd pool force-remove-snap","pool":"p","lower_snapid_bound":2}"#);
+    // A removal takes a number, too: no snapshot has that one.
+    let removed = &w.mon.osd.map.removed_snaps_queue[&id];
+    assert!((2..=seq).all(|n| removed.contains_point(n) == (n < seq && !numbers.contains(&n))), "{removed:?} of {numbers:?} to {seq}");
 }
 
 /// A tier gets the numbers of its base's snapshots, and the flag that says whose snapshots they are: without that a map read back is another.

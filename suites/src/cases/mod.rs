@@ -59,7 +59,7 @@ pub use thrash::verb as thrash;
 pub use turns::kill_in_turns;
 
 use crate::clients::Release;
-use crate::{applications, conformance};
+use crate::{applications, conformance, share};
 use anyhow::Result;
 
 /// One test with real programs. `needs` are the releases whose clients it runs.
@@ -79,6 +79,10 @@ const CONFORMANCE: &[Case] = &[
         run: conformance::fast_among_stock,
     },
 ];
+
+/// Mirroring, two zones and gateways of other protocols, one in each run; `cargo xtask conformance` runs all, whole.
+const GATEWAYS: &[Case] =
+    &[Case { name: "a_gateway_by_turns", needs: &[Release::Pacific, Release::Reef], run: || conformance::by_turns(share::turn()) }];
 
 /// Applications under faults, one in each run; `cargo xtask applications` runs all.
 const APPLICATIONS: &[Case] =
@@ -126,6 +130,7 @@ pub fn cases() -> Vec<Case> {
         lab::CASES,
         guide::CASES,
         CONFORMANCE,
+        GATEWAYS,
         APPLICATIONS,
     ]
     .into_iter()

@@ -42,6 +42,7 @@ const WAITING: &[(&str, u32)] = &[
     ("stock_daemons_see_right_figures", 12),          // 8
     ("stock_daemons_and_a_rogue", 22),                // 14
     ("an_application_by_turns", 60),                  // recovery is waited for
+    ("a_gateway_by_turns", 50),                       // the other side's looks are waited for
     ("disk_that_hangs", 30),                          // watchdogs and recovery are waited for
     ("disk_that_hangs_below_a_thread", 30),
     ("s3_and_files_by_one_word", 40), // gateways start, die and start again
@@ -51,6 +52,8 @@ const WAITING: &[(&str, u32)] = &[
     ("guide_with_gateways", 20),
     ("guide_with_a_dead_disk", 25),
     ("guide_with_several_machines", 30),
+    ("guide_with_mirrored_images", 60), // copies and daemons' reports are waited for
+    ("guide_with_two_zones", 60),
 ];
 
 /// Cases that compute and are long on any machine, with their seconds: a machine that has no table of its own yet begins with them.
@@ -94,6 +97,7 @@ const ALWAYS: &[(&str, &str)] = &[
     ("rados_bench_with_cut_sockets", "cut connections"),
     ("full_and_back", "a full store"),
     ("an_application_by_turns", "an application that nobody here wrote, a disk lost and replaced"),
+    ("a_gateway_by_turns", "mirroring, a second zone, NFS or SMB"),
     ("a_flipped_bit_is_an_error", "damaged data"),
     ("scrub_finds_damage_and_repair_mends_it", "damaged copies"),
     ("hostile_connections", "hostile peers"),

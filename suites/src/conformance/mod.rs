@@ -3,31 +3,41 @@
 //!
 //! This file has the suites and their order; [`server`] is what they run against, [`program`] runs one program, [`gtest`] reads what it says,
 //! [`known`] lists what is left out and why, [`settle`] says what a failed case counts as, [`kept`] keeps its output, [`model`] has the programs that have no
-//! cases, whose [`runs`] are noted; [`s3`], [`posix`] and [`workunits`] run sources of upstream's that are given, on stock radosgw and ceph-mds;
+//! cases, whose [`runs`] are noted; [`given`] has the suites that are no list of programs: sources of upstream's, gateways, mirroring;
 //! [`report`] writes COMPATIBILITY.md.
 
+mod given;
+mod go_ceph;
 mod gtest;
 mod kept;
 mod known;
+mod mirror;
 mod model;
+mod multisite;
 mod posix;
 mod program;
+mod pytest;
+mod python;
 mod report;
 mod runs;
 mod s3;
+mod s3_known;
 mod server;
 mod settle;
+mod shares;
 mod workunits;
+mod workunits_rbd;
 
 use crate::clients::Release;
 use crate::cluster;
 use crate::run::root;
 use anyhow::{Context, Result, bail, ensure};
+pub use given::Sources;
+use given::{GIVEN, means};
 use program::{Body, Outcome, Program};
 pub use report::rewrite;
 use server::Server;
 pub use settle::end_of_run;
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -47,7 +57,7 @@ pub struct Suite {
     whole: Duration,
     /// Which cases of its programs belong to it.
     belongs: fn(&str) -> bool,
-    /// Its programs work on files, as a plain user: a stock server of 18.2 serves a file system.
+    /// Its programs work on files, as a plain user: a stock server of their release serves a file system.
     files: bool,
 }
 
@@ -192,6 +202,8 @@ pub struct Manner<'a> {
     pub among_stock: bool,
     /// Copies of each object, under our own monitor: that many OSDs, each a process.
     pub copies: u8,
+    /// Nothing of ours: a stock cluster with an OSD of that release.
+    pub stock: Option<Release>,
 }
 
 /// The default features of an image.
@@ -199,11 +211,15 @@ const DEFAULT_FEATURES: &str = "61";
 
 impl Default for Manner<'_> {
     fn default() -> Self {
-        Self { features: DEFAULT_FEATURES, store: "mem", among_stock: false, copies: 1 }
+        Self { features: DEFAULT_FEATURES, store: "mem", among_stock: false, copies: 1, stock: None }
     }
 }
 
 impl Manner<'_> {
+    /// The same with that release's stock cluster, if it is to be one.
+    fn with(self, release: Release) -> Self {
+        Self { stock: self.stock.map(|_| release), ..self }
+    }
     /// What a program sees in its environment.
     fn env(&self, suite: &str) -> Vec<(String, String)> {
         match (suite, self.features) {
@@ -228,6 +244,9 @@ impl Manner<'_> {
             "block" => ", block store",
             _ => ", both stores",
         };
+        if self.stock.is_some() {
+            return format!("{suite} with {}{features}, on stock", release.version());
+        }
         let among = if self.among_stock { ", among stock daemons" } else { "" };
         format!("{suite} with {}{features}{copies}{among}{store}", release.version())
     }
@@ -304,44 +323,6 @@ pub struct Run {
     pub took: Duration,
 }
 
-/// Upstream's sources that a suite runs and that no package has: checkouts, named when it runs.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Sources<'a> {
-    pub s3_tests: Option<&'a Path>,
-    /// All of them, not what upstream's own runs select.
-    pub s3_whole: bool,
-    pub pjdfstest: Option<&'a Path>,
-    pub xfstests: Option<&'a Path>,
-    pub ceph: Option<&'a Path>,
-}
-
-/// The suites on stock radosgw and ceph-mds of 18.2 whose programs are such sources.
-const GIVEN: [&str; 3] = [s3::NAME, posix::NAME, workunits::NAME];
-
-/// The suites that a word means: `rgw` and `cephfs` bring those on the same daemons.
-fn means(word: Option<&str>, suite: &str) -> bool {
-    match word {
-        None => true,
-        Some("rgw") => [s3::NAME, "rgw"].contains(&suite),
-        Some("cephfs") => [posix::NAME, workunits::NAME, "cephfs"].contains(&suite),
-        Some(name) => name == suite,
-    }
-}
-
-/// Runs a suite of given sources, or says what it lacks.
-fn run_given(suite: &str, manner: Manner, sources: Sources) -> Result<Result<Run, &'static str>> {
-    Ok(match (suite, sources) {
-        (s3::NAME, Sources { s3_tests: Some(dir), s3_whole, .. }) => Ok(s3::s3(manner, dir, s3_whole)?),
-        (s3::NAME, _) => Err("--s3-tests DIR: a checkout of ceph/s3-tests, branch ceph-reef"),
-        (posix::NAME, Sources { pjdfstest: None, xfstests: None, .. }) => {
-            Err("--pjdfstest DIR and --xfstests DIR: checkouts of pjd/pjdfstest and kdave/xfstests")
-        }
-        (posix::NAME, _) => Ok(posix::posix(manner, sources.pjdfstest, sources.xfstests)?),
-        (_, Sources { ceph: Some(dir), .. }) => Ok(workunits::workunits(manner, dir)?),
-        _ => Err("--ceph-source DIR: the source of Ceph 18.2, unpacked"),
-    })
-}
-
 /// Runs suites and writes down what came out. `suite` and `release` narrow it, `only` to programs whose name holds that word.
 pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str>, manner: Manner, sources: Sources) -> Result<()> {
     ensure!(manner.features == "unset" || manner.features.parse::<u64>().is_ok(), "--features takes a number or `unset`");
@@ -349,7 +330,7 @@ pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str
     ensure!(stores.contains(&manner.store), "--store takes one of {stores:?}");
     let suites: Vec<&Suite> = SUITES.iter().filter(|s| means(suite, s.name)).collect();
     let with_models = suite.is_none_or(|name| name == model::NAME);
-    let given: Vec<&str> = GIVEN.into_iter().filter(|name| means(suite, name)).collect();
+    let given: Vec<_> = GIVEN.iter().filter(|given| means(suite, given.name)).collect();
     ensure!(!suites.is_empty() || with_models || !given.is_empty(), "no such suite: {}", suite.unwrap_or_default());
     let releases: Vec<Release> = Release::WITH_TESTS.into_iter().filter(|r| release.is_none_or(|name| r.is_called(name))).collect();
     ensure!(!releases.is_empty(), "no test programs of {}", release.unwrap_or_default());
@@ -365,23 +346,25 @@ pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str
         surprises += run.outcomes.iter().map(Outcome::surprises).sum::<usize>();
         Ok(())
     };
-    for release in releases.iter().copied() {
+    for release in releases.iter().copied().filter(|_| !suites.is_empty() || with_models) {
         release.install_tests().with_context(|| format!("installing the test programs of {}", release.version()))?;
-        // Its server is of 18.2, and so are its clients.
-        for suite in suites.iter().filter(|suite| !suite.files || release == Release::Reef) {
+        let manner = manner.with(release);
+        for suite in &suites {
             note(run_suite(suite, release, manner, &chosen)?)?;
         }
         if with_models {
             note(model::model(release, manner, &chosen)?)?;
         }
     }
-    for name in given.into_iter().filter(|name| chosen(name) && releases.contains(&Release::Reef)) {
-        match run_given(name, manner, sources)? {
-            Ok(run) => note(run)?,
-            Err(lack) => {
-                println!("SKIPPED {name}: it needs {lack}");
-                // Who asks for everything gets what is here.
-                lacking += usize::from(suite.is_some());
+    for given in given.into_iter().filter(|given| chosen(given.name)) {
+        for release in given.releases(release) {
+            match (given.run)(release, manner.with(release), sources)? {
+                Ok(run) => note(run)?,
+                Err(lack) => {
+                    println!("SKIPPED {}: it needs {lack}", given.name);
+                    // Who asks for everything gets what is here.
+                    lacking += usize::from(suite.is_some());
+                }
             }
         }
     }
@@ -390,6 +373,17 @@ pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str
         bail!("{surprises} cases came out otherwise than suites/src/conformance/known.rs has it, {lacking} suites could not run");
     }
     Ok(())
+}
+
+/// One suite of gateways or mirroring in short, by turns: the number says which.
+pub fn by_turns(turn: u64) -> Result<()> {
+    match turn % 5 {
+        0 => mirror::short(mirror::Mode::Journal),
+        1 => mirror::short(mirror::Mode::Snapshot),
+        2 => multisite::short(),
+        3 => shares::short(shares::nfs),
+        _ => shares::short(shares::smb),
+    }
 }
 
 /// The fast part, for `cargo xtask test`.
@@ -412,7 +406,7 @@ pub fn fast() -> Result<()> {
 pub fn fast_among_stock() -> Result<()> {
     Release::Reef.install_tests()?;
     let manner = Manner { store: "both", among_stock: true, ..Manner::default() };
-    let mut server = Server::start("conformance-among-stock", manner, false)?;
+    let mut server = Server::start("conformance-among-stock", manner, None)?;
     for suite in SUITES.iter().filter(|suite| ["rados", "cls"].contains(&suite.name)) {
         let outcomes = run_programs(suite, Release::Reef, manner, &|name| FAST_AMONG_STOCK.contains(&name), &mut server)?;
         let bad: Vec<String> = outcomes.iter().flat_map(Outcome::unexpected).collect();
@@ -425,7 +419,7 @@ fn run_suite(suite: &Suite, release: Release, manner: Manner, chosen: &dyn Fn(&s
     let started = Instant::now();
     // A folder of its own: two of these may run on one machine.
     let name = format!("conformance-{}-{}-{}", suite.name, release.version(), std::process::id());
-    let mut server = Server::start(&name, manner, suite.files)?;
+    let mut server = Server::start(&name, manner, suite.files.then_some(release))?;
     let outcomes = run_programs(suite, release, manner, chosen, &mut server)?;
     server.stop()?;
     Ok(Run { section: manner.section(suite.name, release), outcomes, took: started.elapsed() })
@@ -440,7 +434,7 @@ fn run_programs(
     server: &mut Server,
 ) -> Result<Vec<Outcome>> {
     let (mut outcomes, end) = (Vec::new(), Instant::now() + suite.whole);
-    let fresh = |body: &mut Body| on_a_fresh_cluster(manner, suite.files, body);
+    let fresh = |body: &mut Body| on_a_fresh_cluster(manner, suite.files.then_some(release), body);
     for name in suite.programs {
         let name = format!("{}{name}", suite.prefix);
         let program = Program {
@@ -471,7 +465,7 @@ fn run_programs(
 }
 
 /// For a case that failed: a cluster that no other case has used.
-fn on_a_fresh_cluster(manner: Manner, files: bool, body: &mut Body) -> Result<()> {
+fn on_a_fresh_cluster(manner: Manner, files: Option<Release>, body: &mut Body) -> Result<()> {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
     let name = format!("conformance-alone-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let mut server = Server::start(&name, manner, files)?;

@@ -153,7 +153,7 @@ fn bench(server: &Server, release: Release) -> Result<Outcome> {
 pub fn model(release: Release, manner: Manner, chosen: &dyn Fn(&str) -> bool) -> Result<Run> {
     let started = Instant::now();
     let name = format!("conformance-{NAME}-{}-{}", release.version(), std::process::id());
-    let mut server = Server::start(&name, manner, false)?;
+    let mut server = Server::start(&name, manner, None)?;
     let mut outcomes = Vec::new();
     let programs: [(&str, fn(&Server, Release) -> Result<Outcome>); 5] = [
         ("ceph_test_rados", mixes),

@@ -197,7 +197,7 @@ fn fsx(server: &Server, mount: &Mount, checkout: &Path) -> Result<Outcome> {
 /// Those of the two that are given, on one mount.
 pub fn posix(manner: Manner, pjd: Option<&Path>, xfstests: Option<&Path>) -> Result<Run> {
     let started = Instant::now();
-    let mut server = Server::start(&format!("conformance-{NAME}-{}", std::process::id()), manner, true)?;
+    let mut server = Server::start(&format!("conformance-{NAME}-{}", std::process::id()), manner, Some(Release::Reef))?;
     let mount = Mount::new(server.conf())?;
     let mut outcomes = Vec::new();
     if let Some(checkout) = pjd {

@@ -1,13 +1,14 @@
-//! What upstream's programs run against: a `humboldt up`, or OSDs of ours under stock monitors and a stock manager.
+//! What upstream's programs run against: a `humboldt up`, OSDs of ours under stock monitors and a stock manager, or stock alone.
 //!
-//! Among stock daemons a case that fails where it passes under our monitor is a fault of our OSD, or a private habit of our monitor.
+//! Among stock daemons a case that fails where it passes under our monitor is a fault of our OSD, or a private habit of our monitor. Stock alone says
+//! what of a suite a cluster can pass at all here.
 
 use super::Manner;
-use crate::clients::Release;
+use crate::clients::{Release, stock_osds};
 use crate::cluster::Cluster;
 use crate::mds;
 use crate::run::words;
-use crate::stock::{Daemons, Plane, stock_control_plane};
+use crate::stock::{Daemons, Plane, stock_control_plane, stock_osd_of};
 use anyhow::{Result, ensure};
 use std::path::Path;
 use std::time::Duration;
@@ -19,10 +20,12 @@ pub struct Server {
 }
 
 enum Kind {
-    Up(Cluster),
+    /// With the arguments that it is started with.
+    Up(Cluster, Vec<String>),
     AmongStock(Daemons),
+    Stock(Daemons),
 }
-use Kind::{AmongStock, Up};
+use Kind::{AmongStock, Stock, Up};
 
 /// OSDs of ours under stock monitors: pools of one copy lie on both.
 const OSDS: u32 = 2;
@@ -30,19 +33,23 @@ const OSDS: u32 = 2;
 const CONF: &str = "mon max pg per osd = 2000\npaxos propose interval = 0.1\nmemstore device bytes = 4294967296\n";
 
 impl Server {
-    /// A fresh one, in a folder of its own; with `files`, a file system that a stock server serves.
-    pub fn start(name: &str, manner: Manner, files: bool) -> Result<Self> {
+    /// A fresh one, in a folder of its own; with `files`, a file system that a stock server of that release serves.
+    pub fn start(name: &str, manner: Manner, files: Option<Release>) -> Result<Self> {
         let mut server = Self { files: None, plane: Self::plane(name, manner)? };
-        if files {
-            server.files = Some(mds::serve(server.conf())?);
+        if let Some(release) = files {
+            server.files = Some(mds::serve_by(release, server.conf())?);
         }
         Ok(server)
     }
     fn plane(name: &str, manner: Manner) -> Result<Kind> {
+        if let Some(release) = manner.stock {
+            return Self::stock(name, release, manner.store).map(Stock);
+        }
         if !manner.among_stock {
             let osds = manner.copies.to_string();
             let several: &[&str] = if manner.copies > 1 { &["--osds", &osds, "--processes"] } else { &[] };
-            return Ok(Up(Cluster::start(name, &[&["--store", manner.store], several].concat())?));
+            let args = [&["--store", manner.store], several].concat();
+            return Ok(Up(Cluster::start(name, &args)?, args.iter().map(ToString::to_string).collect()));
         }
         // 18.2's own manager loads no module in these chroots.
         let plane = Plane { manager: Release::Pacific, brisk: false, conf: CONF, ..Plane::default() };
@@ -55,19 +62,39 @@ impl Server {
         daemons.wait("ceph status -f json", "the manager", |out| out.contains("\"available\":true"))?;
         Ok(AmongStock(daemons))
     }
+    /// One stock OSD of that release under a stock monitor of 18.2.
+    fn stock(name: &str, release: Release, store: &str) -> Result<Daemons> {
+        stock_osds(release)?;
+        let plane = Plane { monitors: 1, manager: Release::Pacific, secure: false, conf: CONF, ..Plane::default() };
+        let mut daemons = stock_control_plane(name, &plane)?;
+        stock_osd_of(release, &mut daemons, 0, if store == "mem" { "memstore" } else { "bluestore" })?;
+        daemons.wait_up(1)?;
+        daemons.wait("ceph status -f json", "the manager", |out| out.contains("\"available\":true"))?;
+        Ok(daemons)
+    }
+    /// Kills with -9 what keeps objects, and starts it again: all of ours, or the stock OSD.
+    pub fn kill_and_restart(&mut self) -> Result<()> {
+        match &mut self.plane {
+            Up(cluster, args) => cluster.kill_and_restart(&args.iter().map(String::as_str).collect::<Vec<_>>()),
+            AmongStock(daemons) | Stock(daemons) => {
+                daemons.kill("osd.0")?;
+                daemons.start("osd.0")
+            }
+        }
+    }
     pub fn is_among_stock(&self) -> bool {
         matches!(self.plane, AmongStock(_))
     }
     pub fn conf(&self) -> &Path {
         match &self.plane {
-            Up(cluster) => &cluster.conf,
-            AmongStock(daemons) => &daemons.conf,
+            Up(cluster, _) => &cluster.conf,
+            AmongStock(daemons) | Stock(daemons) => &daemons.conf,
         }
     }
     pub fn dir(&self) -> &Path {
         match &self.plane {
-            Up(cluster) => &cluster.dir,
-            AmongStock(daemons) => &daemons.dir,
+            Up(cluster, _) => &cluster.dir,
+            AmongStock(daemons) | Stock(daemons) => &daemons.dir,
         }
     }
     /// A client's command line that must succeed.
@@ -81,8 +108,8 @@ impl Server {
     /// An error with what a daemon said last if one ended by itself while `what` ran.
     pub fn stands(&mut self, what: &str) -> Result<()> {
         match &mut self.plane {
-            Up(cluster) => ensure!(!cluster.ended(), "humboldt up ended under {what}; it said:\n{}", cluster.log()),
-            AmongStock(daemons) => {
+            Up(cluster, _) => ensure!(!cluster.ended(), "humboldt up ended under {what}; it said:\n{}", cluster.log()),
+            AmongStock(daemons) | Stock(daemons) => {
                 let words = daemons.last_words();
                 ensure!(words.is_empty(), "under {what}{words}");
             }
@@ -94,7 +121,8 @@ impl Server {
         let dir = self.dir().to_path_buf();
         drop(self.files);
         match self.plane {
-            Up(cluster) => cluster.stop()?,
+            Up(cluster, _) => cluster.stop()?,
+            Stock(daemons) => drop(daemons),
             AmongStock(mut daemons) => {
                 daemons.wait("ceph pg stat", "clean groups", |out| {
                     let (pgs, rest) = out.trim().split_once(" pgs: ").unwrap_or_default();

@@ -96,7 +96,7 @@ pub fn workunits(manner: Manner, source: &Path) -> Result<Run> {
     ensure!(source.join("qa/workunits/fs").is_dir(), "{} is no unpacked source of Ceph: it has no qa/workunits/fs", source.display());
     reef_plain_user()?;
     let started = Instant::now();
-    let mut server = Server::start(&format!("conformance-{NAME}-{}", std::process::id()), manner, true)?;
+    let mut server = Server::start(&format!("conformance-{NAME}-{}", std::process::id()), manner, Some(Release::Reef))?;
     // Where the chroot sees it.
     let qa = server.dir().join("qa");
     quietly(Command::new("cp").arg("-r").arg(source.join("qa")).arg(&qa))?;

@@ -1,6 +1,7 @@
 //! What the cluster is: `fsid`, `version`, `versions`, `features`, `mon_status`.
 
 use super::{CmdResult, Command, Ctx, cmd, cmd_flags, flag};
+use crate::mgr::services::is_kind_of_daemon;
 use crate::{CEPH_VERSION, Mon};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -63,6 +64,16 @@ fn versions(ctx: &mut Ctx<'_>) -> CmdResult {
             *overall.entry(version.clone()).or_default() += n;
         }
         json.insert(kind.into(), json!(counted));
+    }
+    let services = &ctx.mon.manager.services.map.services;
+    for (name, service) in services.iter().filter(|(name, _)| !is_kind_of_daemon(name)) {
+        let mut counted: BTreeMap<String, u64> = BTreeMap::new();
+        for daemon in service.daemons.values() {
+            let version = daemon.metadata.get("ceph_version").cloned().unwrap_or_else(|| "unknown".into());
+            *overall.entry(version.clone()).or_default() += 1;
+            *counted.entry(version).or_default() += 1;
+        }
+        json.insert(name.clone(), json!(counted));
     }
     json.insert("overall".into(), json!(overall));
     ctx.answer_json(Value::Object(json))

@@ -48,6 +48,14 @@ pub const COMMANDS: &[Command] = &[
     cmd("osd pool mksnap name=pool,type=CephPoolname name=snap,type=CephString", "makes a snapshot of a pool", "osd", "rw", mksnap),
     cmd("osd pool rmsnap name=pool,type=CephPoolname name=snap,type=CephString", "removes a snapshot of a pool", "osd", "rw", rmsnap),
     cmd(
+        "osd pool force-remove-snap name=pool,type=CephPoolname name=lower_snapid_bound,type=CephInt,range=0,req=false \
+         name=upper_snapid_bound,type=CephInt,range=0,req=false name=dry_run,type=CephBool,req=false",
+        "removes snapshots by their numbers, from the lower bound to below the upper one: OSDs trim them again",
+        "osd",
+        "rw",
+        force_remove_snap,
+    ),
+    cmd(
         "osd pool application enable name=pool,type=CephPoolname name=app,type=CephString,goodchars=[A-Za-z0-9-_.] \
          name=yes_i_really_mean_it,type=CephBool,req=false",
         "says what a pool is used for",
@@ -241,6 +249,31 @@ fn rmsnap(ctx: &mut Ctx<'_>) -> CmdResult {
             Ok(Reply::status(format!("removed pool {name} snap {snap}")))
         }
     }
+}
+
+/// For snapshots that their client has forgotten: whatever of the range is not purged is removed.
+fn force_remove_snap(ctx: &mut Ctx<'_>) -> CmdResult {
+    let id = pool_id(ctx, "pool")?;
+    let (name, p) = (ctx.args.need("pool")?, pool(ctx, id));
+    if !p.is_unmanaged_snaps_mode() && !p.is_pool_snaps_mode() {
+        return err(errno::EINVAL, format!("pool {name} invalid snaps mode"));
+    }
+    let number = |key: &str| ctx.args.int(key).map(|n| n.and_then(|n| u64::try_from(n).ok()));
+    let (lower, upper) = (number("lower_snapid_bound")?.unwrap_or(1), number("upper_snapid_bound")?.unwrap_or(p.snap_seq));
+    if lower > upper {
+        return err(errno::ENOENT, "error, lower bound can't be higher than higher bound");
+    }
+    let (end, dry_run) = (upper.min(p.snap_seq), ctx.args.flag("dry_run"));
+    // No snapshot has the number 0.
+    let snaps = ctx.mon.osd.unpurged_snaps(id, lower.max(1), end);
+    let ranges: Vec<String> =
+        snaps.iter().map(|(first, n)| if n == 1 { first.to_string() } else { format!("{first}-{}", first + n - 1) }).collect();
+    let done = if ranges.is_empty() { "no snapshots were removed".into() } else { format!("removed snapids: {{{}}}", ranges.join(",")) };
+    if !dry_run && !snaps.is_empty() {
+        ctx.mon.osd.force_remove_snaps(id, &snaps);
+    }
+    let dry = if dry_run { "Dry run: " } else { "" };
+    Ok(Reply::status(format!("{dry}force removing snap ids in the range of [{lower},{end}) from pool {id}. {done}")))
 }
 
 fn app_enable(ctx: &mut Ctx<'_>) -> CmdResult {

@@ -37,8 +37,15 @@ impl Reply {
 /// Commands whose compact answer has no line feed at its end, as 18.2 has it. (The command line adds one for people.)
 const WITHOUT_LINE_FEED: &[&str] = &[
     "auth export",
+    "auth get",
+    "auth get-key",
+    "auth get-or-create",
+    "auth get-or-create-key",
     "auth list",
     "auth ls",
+    "auth print-key",
+    "auth print_key",
+    "auth rotate",
     "config dump",
     "config get",
     "config help",

@@ -3,6 +3,7 @@
 use super::table::{Table, bytes_text, count_text, percent_text};
 use super::{CmdError, CmdResult, Command, Ctx, cmd};
 use crate::health::Mute;
+use crate::mgr::services::{is_kind_of_daemon, summary, task_text};
 use maps::FsMap;
 use serde_json::{Value, json};
 use types::{UTime, errno};
@@ -129,6 +130,7 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
 fn status_text(ctx: &Ctx<'_>, fsmap: &FsMap, quorum_age: u64) -> String {
     let mut out = cluster_text(ctx.mon);
     out += &services_text(ctx, fsmap, quorum_age);
+    out += &task_text(&ctx.mon.manager.services.map);
     out += &data_text(ctx.mon, fsmap);
     out += &activity_text(ctx.mon);
     out + " \n"
@@ -186,8 +188,9 @@ fn services_text(ctx: &Ctx<'_>, fsmap: &FsMap, quorum_age: u64) -> String {
     if !flags.is_empty() {
         out += &format!("         {gap}flags {flags}\n");
     }
-    for (name, service) in services {
-        out += &format!("    {name}: {}{}\n", " ".repeat(width - name.len()), crate::mgr::services::summary(service));
+    // A stock manager has rows for daemons that stand above.
+    for (name, service) in services.iter().filter(|(name, _)| !is_kind_of_daemon(name)) {
+        out += &format!("    {name}: {}{}\n", " ".repeat(width - name.len()), summary(service));
     }
     out
 }

@@ -159,6 +159,28 @@ pub struct Registration<'a> {
     pub metadata: &'a BTreeMap<String, String>,
 }
 
+/// True for kinds of daemons that have lines of their own: a stock manager keeps what tasks they do in rows of the map of services.
+pub fn is_kind_of_daemon(service: &str) -> bool {
+    EntityKind::parse(service).is_some_and(|kind| kind != EntityKind::AUTH)
+}
+
+/// What daemons say of their tasks, as `ceph -s` shows it; nothing if none does any.
+pub fn task_text(map: &ServiceMap) -> String {
+    let mut out = String::new();
+    for (name, service) in &map.services {
+        let mut tasks: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for (id, daemon) in &service.daemons {
+            for (task, status) in &daemon.task_status {
+                tasks.entry(task).or_default().push(format!("        {name}.{id}: {status}\n"));
+            }
+        }
+        for (task, lines) in tasks {
+            out += &format!("    {task}:\n{}", lines.concat());
+        }
+    }
+    if out.is_empty() { out } else { format!(" \n  task status:\n{out}") }
+}
+
 /// A service in a line: `3 portals active (3 hosts, 1 zones)`. The daemons' own word for themselves is in their metadata.
 pub fn summary(service: &Service) -> String {
     if !service.summary.is_empty() {
@@ -192,6 +214,18 @@ mod tests {
     }
     fn client(id: &str) -> EntityText {
         EntityText::new(EntityKind::CLIENT, id)
+    }
+
+    #[test]
+    fn tasks_of_daemons_are_shown_by_task() {
+        let daemon = |tasks| Daemon { task_status: about(tasks), ..Daemon::default() };
+        let mut map = ServiceMap::default();
+        assert_eq!(task_text(&map), "");
+        let service = map.services.entry("mds".into()).or_default();
+        service.daemons.insert("a".into(), daemon(&[("scrub status", "idle")]));
+        service.daemons.insert("b".into(), daemon(&[("scrub status", "busy")]));
+        assert_eq!(task_text(&map), " \n  task status:\n    scrub status:\n        mds.a: idle\n        mds.b: busy\n");
+        assert!(is_kind_of_daemon("mds") && is_kind_of_daemon("client") && !is_kind_of_daemon("rgw") && !is_kind_of_daemon("rbd-mirror"));
     }
 
     #[test]

@@ -122,6 +122,29 @@ impl OsdService {
         self.pending().new_removed_snaps.entry(id).or_default().insert(snap, 1);
     }
 
+    /// Those numbers of snapshots between `first` and `end`, which is not among them, that no purge is known of.
+    pub fn unpurged_snaps(&self, id: PoolId, first: SnapId, end: SnapId) -> IntervalSet {
+        let mut snaps = IntervalSet::new();
+        if first < end {
+            snaps.insert(first, end - first);
+        }
+        if let Some(purged) = self.all_purged.get(&id) {
+            snaps.subtract(purged);
+        }
+        snaps
+    }
+
+    /// Removes snapshots whatever refers to them: OSDs trim them, also a second time.
+    pub fn force_remove_snaps(&mut self, id: PoolId, snaps: &IntervalSet) {
+        let epoch = self.map.epoch + 1;
+        let pool = self.pool_mut(id).expect("the pool exists");
+        // A pool's own snapshots go by name: none may be left of what is trimmed.
+        let own: Vec<SnapId> = pool.snaps.keys().copied().filter(|snap| snaps.contains_point(*snap)).collect();
+        own.into_iter().for_each(|snap| pool.remove_snap(snap));
+        pool.snap_epoch = epoch;
+        self.pending().new_removed_snaps.entry(id).or_default().union_with(snaps);
+    }
+
     /// True if a client's snapshot was removed: it waits for its purge, or was purged.
     pub fn is_removed_snap(&self, pool: PoolId, snap: SnapId) -> bool {
         let has = |sets: &BTreeMap<PoolId, IntervalSet>| sets.get(&pool).is_some_and(|set| set.contains_point(snap));
