@@ -138,7 +138,8 @@ const LINES: &[(&str, Held)] = &[
     ("rados -p p lssnap", Whole),
     ("rados -p p rmsnap nosuch", Whole),
     ("rados -p p -s nosuch get o -", Whole),
-    ("rados -p p rollback o nosuch", Whole),
+    // Stock's names the object in place of the snapshot.
+    ("rados -p p rollback o nosuch", Error),
     ("rados list-inconsistent-pg p", Whole),
     ("rados list-inconsistent-pg nosuch", Whole),
     ("rados -p p cleanup --prefix x", Whole),

@@ -40,7 +40,7 @@ fn a_compaction_is_answered_when_it_has_ended_with_its_time() {
     w.now_s += 3;
     ask(&mut w, 2);
     w.write("a", b"meanwhile");
-    assert_eq!(answers(&mut w), []);
+    assert!(answers(&mut w).is_empty(), "it goes on");
     w.store.borrow_mut().compacted = 1;
     w.feed(Event::TurnEnd);
     assert_eq!(answers(&mut w), [(1, json!({ "elapsed_time": 3.0 }))]);

@@ -371,7 +371,8 @@ fn its_last_words_are_told_and_waited_for() {
     let mon = r.log_in();
     r.out.clear();
     r.feed(Event::Seen { level: Level::Warn, text: "a write has not ended for 15 s".into() });
-    assert_eq!((r.lines(), r.sent::<MLog>().len()), (vec!["a write has not ended for 15 s"], 1));
+    assert_eq!(r.lines(), ["a write has not ended for 15 s"]);
+    assert_eq!(r.sent::<MLog>().len(), 1);
     r.out.clear();
     r.feed(Event::LastWords { why: "its disk hangs".into() });
     let said = r.sent::<MLog>();
