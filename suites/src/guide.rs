@@ -395,6 +395,11 @@ mod tests {
         ("install", "cargo xtask package", "a service of the machine's own systemd: the case of the package installs it elsewhere"),
         ("measuring", "humboldt lab setup releases", "packages and chroots of three releases of stock Ceph"),
         ("measuring", "humboldt lab run depths --quick", "minutes of measuring; the block above it runs a study"),
+        (
+            "objects-and-files",
+            "humboldt up --s3 --bucket photos --fs",
+            "gateways that the rest of the page starts by hand: the case `s3_and_files_by_one_word`",
+        ),
     ];
 
     /// The first command of each block that a page shows and that is not run.
