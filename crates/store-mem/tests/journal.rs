@@ -237,6 +237,6 @@ fn nothing_is_noticed_where_nothing_is_planted() {
 }
 #[test]
 fn planted_bugs_are_noticed() {
-    let missed = crash::bugs::missed::<Journal>(32, None);
+    let missed = crash::bugs::missed::<Journal>(32, None, (1, 1));
     assert!(missed.is_empty(), "not noticed: {missed:?}");
 }

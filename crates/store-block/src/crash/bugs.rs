@@ -1,6 +1,7 @@
 //! The block store's planted bugs, each with the setting that provokes it soonest, and that all of them are noticed.
 
 use super::setting::{CHURN, COPIES, ROUND, SETTINGS, SPILLS, STEADY};
+use super::share;
 use super::subject::Block;
 use crate::planted::Bug;
 use store::crash::bugs;
@@ -70,6 +71,6 @@ fn nothing_is_noticed_where_nothing_is_planted() {
 
 #[test]
 fn planted_bugs_are_noticed() {
-    let missed = bugs::missed::<Block>(32, std::env::var("BUG").ok().as_deref());
+    let missed = bugs::missed::<Block>(32, std::env::var("BUG").ok().as_deref(), share());
     assert!(missed.is_empty(), "not noticed: {missed:?}");
 }

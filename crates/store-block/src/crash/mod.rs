@@ -38,12 +38,17 @@ fn states(from: u64, states: u64, every: u64) {
 /// Seeds that a hundred thousand states are of, about.
 const SEEDS_OF_ALL: u64 = 60;
 
-/// `HUMBOLDT_SHARE=k/n`, which a short `cargo xtask test` sets, has the k-th of n parts.
-#[test]
-fn every_crash_state_comes_up_right() {
+/// `HUMBOLDT_SHARE=k/n`, which a short `cargo xtask test` sets, has the k-th of n parts of states and of planted bugs.
+fn share() -> (u64, u64) {
     let share = std::env::var("HUMBOLDT_SHARE").unwrap_or_else(|_| "1/1".into());
     let (k, n) = share.split_once('/').and_then(|(k, n)| Some((k.parse::<u64>().ok()?, n.parse::<u64>().ok()?))).expect("k/n");
     assert!(0 < k && k <= n, "share {share}");
+    (k, n)
+}
+
+#[test]
+fn every_crash_state_comes_up_right() {
+    let (k, n) = share();
     states(SEEDS_OF_ALL * (k - 1) / n, from_env("CRASH_STATES").unwrap_or(100_000) / n, 0);
 }
 

@@ -33,14 +33,19 @@ fn hunt<S: Subject>((bug, suits, again): (S::Bug, u64, u64), seeds: u64) -> Opti
 }
 
 /// The subject's bugs that nothing notices in so many seeds. Each is hunted on one of two threads, since its switch is a thread's. With `only`, the bug
-/// of that name alone.
-pub fn missed<S: Subject>(seeds: u64, only: Option<&str>) -> Vec<S::Bug> {
+/// of that name alone. Of a share `(k, n)`, counted from 1, each n-th bug is hunted.
+pub fn missed<S: Subject>(seeds: u64, only: Option<&str>, (k, n): (u64, u64)) -> Vec<S::Bug> {
     let (next, missed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while let Some(planted) = S::BUGS.get(next.fetch_add(1, Ordering::Relaxed)) {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(planted) = S::BUGS.get(at) else { break };
                     let bug = planted.0;
+                    if at as u64 % n != k - 1 {
+                        continue;
+                    }
                     if only.is_some_and(|only| *only != format!("{bug:?}")) {
                         continue;
                     }
