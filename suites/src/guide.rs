@@ -119,7 +119,7 @@ fn agree(shown: &[String], came: &[String]) -> bool {
 
 /// True for a command that changes nothing, and shows a state that may still come.
 fn only_looks(command: &str) -> bool {
-    const LOOKS: [&str; 19] = [
+    const LOOKS: [&str; 20] = [
         "humboldt ceph health",
         "ceph -s",
         "ceph status",
@@ -130,6 +130,7 @@ fn only_looks(command: &str) -> bool {
         "ceph osd stat",
         "ceph pg ",
         "ceph mgr stat",
+        "ceph mds stat",
         "rados df",
         "rados -p",
         "rbd ls",
