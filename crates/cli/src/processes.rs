@@ -123,7 +123,7 @@ impl Daemon for Process {
     fn ask_to_end(&mut self) {
         // The number of one that has ended may be another process's by now.
         if self.status().is_none() {
-            let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+            kept::terminate(self.child.id());
         }
     }
 }

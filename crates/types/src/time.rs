@@ -34,6 +34,16 @@ impl UTime {
     pub fn as_secs_f64(self) -> f64 {
         self.sec as f64 + self.nsec as f64 * 1e-9
     }
+    /// The basic form of ISO 8601, in whole seconds of UTC: `20261121T100700Z`.
+    pub fn basic_iso(self) -> String {
+        let ((y, m, d), [hour, minute, second]) = self.date_and_time();
+        format!("{y:04}{m:02}{d:02}T{hour:02}{minute:02}{second:02}Z")
+    }
+    /// Year, month and day; hour, minute and second.
+    fn date_and_time(self) -> ((i64, u32, u32), [u32; 3]) {
+        let secs = self.sec % 86400;
+        (civil((self.sec / 86400).into()), [secs / 3600, secs / 60 % 60, secs % 60])
+    }
 }
 
 /// As Ceph prints a time in JSON: `2026-11-21T10:07:00.123456+0000`; times before 2004 or so are spans and print as seconds.
@@ -43,9 +53,8 @@ impl fmt::Display for UTime {
         if self.sec < 60 * 60 * 24 * 365 * 10 {
             return write!(f, "{}.{micros:06}", self.sec);
         }
-        let (days, secs) = (self.sec / 86400, self.sec % 86400);
-        let (y, m, d) = civil(days as i64);
-        write!(f, "{y:04}-{m:02}-{d:02}T{:02}:{:02}:{:02}.{micros:06}+0000", secs / 3600, secs / 60 % 60, secs % 60)
+        let ((y, m, d), [hour, minute, second]) = self.date_and_time();
+        write!(f, "{y:04}-{m:02}-{d:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}+0000")
     }
 }
 
@@ -71,5 +80,18 @@ mod tests {
         assert_eq!(UTime { sec: 1_709_164_800, nsec: 5000 }.to_string(), "2024-02-29T00:00:00.000005+0000");
         assert_eq!(UTime::ZERO.to_string(), "0.000000");
         assert_eq!(UTime::from_wall_ns(u64::MAX).sec, u32::MAX, "never a time of the past");
+    }
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (sec, at) in [
+            (0, "19700101T000000Z"),
+            (951_782_399, "20000228T235959Z"),
+            (951_782_400, "20000229T000000Z"),
+            (4_107_542_400, "21000301T000000Z"),
+            (1_796_000_461, "20261130T010101Z"),
+        ] {
+            assert_eq!(UTime { sec, nsec: 0 }.basic_iso(), at);
+        }
     }
 }

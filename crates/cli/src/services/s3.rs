@@ -9,7 +9,7 @@ use crate::members;
 use crate::up::shown;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +50,11 @@ fn pem(path: &Path, option: &str, block: &str) -> Result<PathBuf> {
     let has = text.lines().any(|line| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{block}-----")));
     ensure!(has, "{option} {} has no block `BEGIN {block}`: give a file in PEM", path.display());
     path.canonicalize().with_context(|| path.display().to_string())
+}
+
+/// The address by which this machine reaches what listens there.
+fn from_here(addr: SocketAddr) -> SocketAddr {
+    if addr.ip().is_unspecified() { SocketAddr::new(Ipv4Addr::LOCALHOST.into(), addr.port()) } else { addr }
 }
 
 /// A bucket's name by Amazon's rules, which clients hold it to.
@@ -107,8 +112,7 @@ impl<'a> Plan<'a> {
         // Buckets are made here without HTTPS, at a port of this machine alone.
         let plain = match &self.tls {
             Some(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?,
-            None if self.addr.ip().is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), self.addr.port()),
-            None => self.addr,
+            None => from_here(self.addr),
         };
         Ok(S3 {
             radosgw: self.radosgw,
@@ -172,17 +176,14 @@ impl Service for S3 {
     }
 
     fn furnish(&self, over: &AtomicBool) -> Result<Option<String>> {
-        let serves = || TcpStream::connect(self.plain).is_ok() && sign::answers(self.plain);
-        while !serves() {
+        while !sign::answers(self.plain) {
             if over.load(Ordering::Relaxed) {
                 return Ok(None);
             }
             std::thread::sleep(GLANCE);
         }
         if self.tls.is_some() {
-            let here =
-                if self.addr.ip().is_unspecified() { SocketAddr::new(Ipv4Addr::LOCALHOST.into(), self.addr.port()) } else { self.addr };
-            hello::check(here)?;
+            hello::check(from_here(self.addr))?;
         }
         self.make_user()?;
         for name in &self.buckets {
@@ -202,14 +203,14 @@ impl S3 {
     fn make_user(&self) -> Result<()> {
         let record = format!("user:{USER}");
         let found = programs::ask(&self.admin, &["metadata", "get", &record], &self.conf, "")?;
-        let mut user = match found.code {
-            0 => serde_json::from_str(&found.stdout).context("radosgw-admin metadata get")?,
-            NO_SUCH => json!({
+        let mut user = if found.code == NO_SUCH {
+            json!({
                 "key": record,
                 "ver": { "tag": USER, "ver": 0 },
                 "data": { "user_id": USER, "display_name": USER, "max_buckets": 1000, "op_mask": "read, write, delete", "type": "rgw", "keys": [] },
-            }),
-            _ => bail!(found.must("radosgw-admin metadata get").err().unwrap_or_else(|| anyhow::anyhow!("no answer"))),
+            })
+        } else {
+            serde_json::from_str(&found.must("radosgw-admin metadata get")?).context("radosgw-admin metadata get")?
         };
         if !add_key(&mut user, &self.keys)? {
             return Ok(());
