@@ -3,7 +3,7 @@
 use crate::clients::Release;
 use crate::folders;
 use crate::netns::Net;
-use crate::run::{Output, must, root, run, until, words};
+use crate::run::{Output, must, process, root, run, until, words};
 use crate::story;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
@@ -181,6 +181,11 @@ impl Cluster {
     }
     pub fn ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+    /// The process of an OSD, if it runs and is one of its own.
+    pub fn pid_of_osd(&self, osd: usize) -> Option<u32> {
+        let (conf, osd) = (self.conf.display().to_string(), osd.to_string());
+        process(|args| args.get(1) == Some(&"osd") && args.contains(&&*conf) && args.windows(2).any(|w| w[0] == "--id" && w[1] == osd))
     }
     /// The monitor's port: clients know it, so a start that is to go on with them takes the same one.
     pub fn port(&self) -> Result<String> {

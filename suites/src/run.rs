@@ -109,6 +109,16 @@ pub fn ended(child: &mut Child) -> bool {
     matches!(child.try_wait(), Ok(Some(_)))
 }
 
+/// A process of this machine whose command line, word by word, is such a one.
+pub fn process(is: impl Fn(&[&str]) -> bool) -> Option<u32> {
+    std::fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
+        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let text = String::from_utf8_lossy(&line);
+        is(&text.split('\0').collect::<Vec<_>>()).then_some(pid)
+    })
+}
+
 /// True as soon as `check` is; false when `limit` has passed without it, on a machine at rest. A slow one has longer ([`pace`]).
 pub fn until(limit: Duration, check: impl FnMut() -> bool) -> bool {
     let started = Instant::now();

@@ -45,15 +45,10 @@ fn ours(c: &Cluster, words: &[&str]) -> Result<String> {
 }
 
 /// The process of an OSD.
-fn osd(c: &Cluster, id: u32) -> Result<u32> {
+fn osd(c: &Cluster, id: usize) -> Result<u32> {
     let mut found = None;
     until(Duration::from_secs(30), || {
-        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", c.pid())).unwrap_or_default();
-        found = children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|pid: &u32| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line);
-            line.contains("\0osd\0") && line.contains(&format!("\0--id\0{id}\0"))
-        });
+        found = c.pid_of_osd(id);
         found.is_some()
     });
     found.with_context(|| format!("osd.{id} is no process of `up`:\n{}", c.log()))

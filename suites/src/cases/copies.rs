@@ -23,21 +23,8 @@ const CLEAN: Duration = Duration::from_secs(90);
 /// Which are killed in which cycle; the pattern repeats.
 const VICTIMS: &[&[usize]] = &[&[0], &[1], &[2], &[0, 1], &[1, 2], &[0, 1, 2]];
 
-/// The process of an OSD of this cluster, if it runs.
-pub fn pid_of(c: &Cluster, osd: usize) -> Option<u32> {
-    let conf = c.conf.display().to_string();
-    let is_it = |args: &[&str]| {
-        args.get(1) == Some(&"osd") && args.contains(&&*conf) && args.windows(2).any(|w| w[0] == "--id" && w[1] == osd.to_string())
-    };
-    std::fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
-        let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
-        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
-        let text = String::from_utf8_lossy(&line);
-        is_it(&text.split('\0').collect::<Vec<_>>()).then_some(pid)
-    })
-}
 pub fn kill(c: &Cluster, osds: &[usize]) -> Result<()> {
-    let pids: Vec<String> = osds.iter().filter_map(|osd| pid_of(c, *osd)).map(|pid| pid.to_string()).collect();
+    let pids: Vec<String> = osds.iter().filter_map(|osd| c.pid_of_osd(*osd)).map(|pid| pid.to_string()).collect();
     ensure!(pids.len() == osds.len(), "of osd.{osds:?} some don't run:\n{}", c.log());
     ensure!(Command::new("kill").arg("-KILL").args(&pids).status()?.success(), "kill");
     let gone = || pids.iter().all(|pid| !std::path::Path::new("/proc").join(pid).exists());

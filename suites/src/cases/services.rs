@@ -6,7 +6,7 @@ use crate::clients::{Release::Reef, reef_mds, reef_radosgw};
 use crate::cluster::{Cluster, binary};
 use crate::folders;
 use crate::mds::Mount;
-use crate::run::{run, until};
+use crate::run::{process, run, until};
 use crate::stock::free_ports;
 use anyhow::{Context, Result, ensure};
 use std::net::TcpListener;
@@ -55,16 +55,10 @@ fn refusals(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The number of the process with this word in its command line and this program.
-fn process(program: &str, word: &Path) -> Option<u32> {
-    let word = word.display().to_string();
-    let runs = |pid: &u32| {
-        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let mut words = line.split('\0');
-        words.next().is_some_and(|name| name.ends_with(program)) && words.any(|w| w.contains(&word))
-    };
-    let all = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    all.into_iter().find(runs)
+/// The process of a gateway of the cluster in this folder.
+fn gateway(program: &str, dir: &Path) -> Option<u32> {
+    let dir = dir.display().to_string();
+    process(|args| args[0].ends_with(program) && args.iter().any(|arg| arg.contains(&dir)))
 }
 
 fn serves(c: &mut Cluster, line: &str) -> Result<()> {
@@ -95,8 +89,8 @@ fn by_one_word() -> Result<()> {
     drop(mount);
 
     // A gateway that dies is there again.
-    let gateway = process("radosgw", &c.dir).context("radosgw runs")?;
-    Command::new("kill").args(["-9", &gateway.to_string()]).status()?;
+    let pid = gateway("radosgw", &c.dir).context("radosgw runs")?;
+    Command::new("kill").args(["-9", &pid.to_string()]).status()?;
     serves(&mut c, "radosgw serves again")?;
     steps_of(port, &["check"])?;
 
@@ -111,7 +105,7 @@ fn by_one_word() -> Result<()> {
     drop(mount);
     let folder = c.dir.clone();
     c.stop()?;
-    let left = ["radosgw", "ceph-mds"].into_iter().find(|name| process(name, &folder).is_some());
+    let left = ["radosgw", "ceph-mds"].into_iter().find(|name| gateway(name, &folder).is_some());
     ensure!(left.is_none(), "{} goes on after the end of up", left.unwrap_or_default());
     over_https(&bin, &dir)
 }

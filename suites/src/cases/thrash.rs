@@ -5,7 +5,7 @@
 //! [`Deed`] is what may happen; a number draws the deeds and their targets, so that a run that failed is drawn again. When each comes is the machine's.
 
 use super::Case;
-use super::copies::{groups, kill, pid_of};
+use super::copies::{groups, kill};
 use super::scrub::all_scrubbed;
 use crate::clients::Release::{self, Pacific, Reef};
 use crate::cluster::Cluster;
@@ -162,7 +162,7 @@ impl Thrasher<'_> {
     }
     /// OSDs that don't run are started again by `humboldt up`.
     fn wait_running(&self, what: &str) -> Result<()> {
-        let all = until(Duration::from_secs(90), || (0..OSDS).all(|osd| pid_of(self.c, osd as usize).is_some()));
+        let all = until(Duration::from_secs(90), || (0..OSDS).all(|osd| self.c.pid_of_osd(osd as usize).is_some()));
         ensure!(all, "{what}: an OSD was not started again:\n{}", self.c.log());
         Ok(())
     }
@@ -191,14 +191,14 @@ impl Thrasher<'_> {
                 self.wait_running("kill of two")?;
             }
             Deed::Terminate { osd } => {
-                let pid = pid_of(self.c, osd as usize).context("it runs")?;
+                let pid = self.c.pid_of_osd(osd as usize).context("it runs")?;
                 signal(pid, "TERM")?;
-                let gone = until(Duration::from_secs(30), || pid_of(self.c, osd as usize) != Some(pid));
+                let gone = until(Duration::from_secs(30), || self.c.pid_of_osd(osd as usize) != Some(pid));
                 ensure!(gone, "osd.{osd} does not end by SIGTERM:\n{}", self.c.log());
                 self.wait_running("SIGTERM")?;
             }
             Deed::Hang { osd, ms } => {
-                let pid = pid_of(self.c, osd as usize).context("it runs")?;
+                let pid = self.c.pid_of_osd(osd as usize).context("it runs")?;
                 signal(pid, "STOP")?;
                 self.wait(Duration::from_millis(ms));
                 signal(pid, "CONT")?;
@@ -227,7 +227,7 @@ impl Thrasher<'_> {
         Ok(())
     }
     fn map_gap(&mut self, osd: u64) -> Result<()> {
-        let pid = pid_of(self.c, osd as usize).context("it runs")?;
+        let pid = self.c.pid_of_osd(osd as usize).context("it runs")?;
         signal(pid, "STOP")?;
         let known = self.report("osdmap_last_committed")?;
         let forgot = self.forget_maps(osd, known);

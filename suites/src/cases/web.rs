@@ -137,13 +137,8 @@ fn in_a_browser() -> Result<()> {
 }
 
 /// The process of an OSD, killed with -9.
-fn killed(c: &Cluster, osd: u32) -> Result<u32> {
-    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", c.pid()))?;
-    let is = |pid: &u32| {
-        let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ");
-        line.contains(" osd ") && line.contains(&format!("--id {osd} "))
-    };
-    let pid = children.split_whitespace().filter_map(|p| p.parse().ok()).find(is).with_context(|| format!("osd.{osd} among {children}"))?;
+fn killed(c: &Cluster, osd: usize) -> Result<u32> {
+    let pid = c.pid_of_osd(osd).with_context(|| format!("osd.{osd} is no process of its own"))?;
     ensure!(Command::new("kill").args(["-9", &pid.to_string()]).status()?.success(), "kill");
     Ok(pid)
 }
