@@ -22,7 +22,7 @@ pub enum Bug {
     KeepStaleTemp,
     /// An epoch is made each second, whether anything changed or not.
     EpochEachTick,
-    /// Whoever needs a map that is trimmed is sent the changes behind it, and no whole map before them.
+    /// A receiver that needs a trimmed map is sent the changes behind it, and no whole map before them.
     NoWholeMap,
     /// The manager's endpoint runs the monitor's commands, too.
     ManagerRunsAll,

@@ -125,7 +125,7 @@ fn snapshots_are_numbered_once_and_purged_when_all_groups_have_trimmed() {
     let admin = w.open("client.admin", "allow *");
     w.send(admin, &op(pool_op::DELETE_UNMANAGED_SNAP, numbers[0]));
     assert_eq!(w.mon.osd.epoch(), epoch);
-    // By force neither; one that nobody removed is.
+    // By force neither; a snapshot that no client removed is.
     for _ in 0..3 {
         w.send(admin, &op(pool_op::CREATE_UNMANAGED_SNAP, 0));
     }

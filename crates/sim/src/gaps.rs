@@ -129,7 +129,7 @@ fn makes_epoch(cluster: &mut Cluster, gap: &mut Gap) {
         say_beside(cluster, gap.proc, words);
     }
     let Proc::Client(n) = gap.proc else {
-        // Nobody else may hear that it is silent.
+        // No other OSD may hear that it is silent.
         if let (Proc::Osd(id), 8) = (gap.proc, gap.looks) {
             say_beside(cluster, gap.proc, format!(r#"{{"prefix":"osd down","ids":["{id}"]}}"#));
         }

@@ -324,7 +324,7 @@ fn lingers(cluster: &mut Cluster, n: usize, life: Life, cookie: u64, event: Ling
         }
         LingerEvent::Error(errno) => {
             let Some(at) = at else { return Ok(()) };
-            // A primary of another interval knows nothing of who is connected: a ping that comes before its registration ends the watch, as with stock.
+            // A primary of another interval knows no connections: a ping that comes before its registration ends the watch, as with stock.
             let (held, now_ns) = (&cluster.watching.watches[at], cluster.net.now_ns);
             let is_early = held.holds_since(now_ns, now_ns) && told::is_one_interval(cluster, held.object, held.valid_epoch);
             let watch = &cluster.watching.watches[at];

@@ -105,7 +105,7 @@ pub enum Bug {
     WriteLastShared,
     /// The last blocks that wait to be free are stored as used.
     LeakLastAside,
-    /// The last of the counts of who shares what is not stored.
+    /// The last count of a block's sharers is not stored.
     ForgetLastShare,
 }
 

@@ -1,4 +1,4 @@
-//! The group apart from who asks something of it and from what it does by itself: which group it is, its record, its members, and how objects lie on them.
+//! The group apart from requests and from its own work: which group it is, its record, its members, and how objects lie on them.
 //!
 //! Requests and jobs take it as an argument. Holds no rule of its own.
 
