@@ -10,6 +10,7 @@
 //! | [`trace`], [`profile`] | what a target's devices were given, and where its CPU went, in rounds that don't count |
 //! | [`model`] | devices that behave as a data sheet says |
 //! | [`stats`], [`results`], [`claims`] | from rounds to figures, words and answers |
+//! | [`lasting`] | a load's last tenth beside its first, its slowest second beside its mean |
 //! | [`report`] | the page, and two folders side by side |
 //! | [`import`] | CBT's YAML and ceph.conf |
 //! | [`selftest`] | the proof of the instrument |
@@ -21,6 +22,7 @@
 mod cgroup;
 pub mod claims;
 pub mod import;
+pub mod lasting;
 mod leftovers;
 pub mod load;
 pub mod machine;

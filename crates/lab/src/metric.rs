@@ -38,10 +38,18 @@ pub enum Metric {
     MendCpuUs,
     /// Bytes that were written to devices for each of those bytes.
     MendWritten,
+    /// Operations a second in the last tenth of a load that ran for a while (`crate::lasting`).
+    LastIops,
+    /// CPU of the servers an operation in that tenth, microseconds.
+    LastCpuUs,
+    /// The last tenth's rate beside the first one's.
+    Kept,
+    /// Operations in the slowest second beside the mean.
+    SlowestShare,
 }
 
 impl Metric {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::Iops,
         Self::MbS,
         Self::MeanUs,
@@ -58,6 +66,10 @@ impl Metric {
         Self::MendMbS,
         Self::MendCpuUs,
         Self::MendWritten,
+        Self::LastIops,
+        Self::LastCpuUs,
+        Self::Kept,
+        Self::SlowestShare,
     ];
 
     pub fn name(self) -> &'static str {
@@ -78,6 +90,10 @@ impl Metric {
             Self::MendWritten => "mend_written",
             Self::DevicesBusy => "devices_busy",
             Self::CpuWait => "cpu_wait",
+            Self::LastIops => "last_iops",
+            Self::LastCpuUs => "last_cpu_us",
+            Self::Kept => "kept",
+            Self::SlowestShare => "slowest_share",
         }
     }
     /// As a heading.
@@ -99,10 +115,15 @@ impl Metric {
             Self::MendWritten => "written per byte sent until clean",
             Self::DevicesBusy => "devices that were busy",
             Self::CpuWait => "share of the time that tasks waited for a CPU",
+            Self::LastIops => "IOPS in the last tenth",
+            Self::LastCpuUs => "server CPU per operation in the last tenth, µs",
+            Self::Kept => "the last tenth's rate beside the first one's",
+            Self::SlowestShare => "the slowest second beside the mean",
         }
     }
     pub fn better(self) -> Better {
-        if matches!(self, Self::Iops | Self::MbS | Self::MendMbS) { Better::More } else { Better::Less }
+        let more = matches!(self, Self::Iops | Self::MbS | Self::MendMbS | Self::LastIops | Self::Kept | Self::SlowestShare);
+        if more { Better::More } else { Better::Less }
     }
     pub fn parse(text: &str) -> Result<Self, String> {
         let names = || Self::ALL.map(Self::name).join(", ");

@@ -1,6 +1,7 @@
 //! results.json: figures, verdicts and claims out of a results folder. The same folder gives the same bytes.
 
 use crate::claims::{self, ClaimResult};
+use crate::lasting;
 use crate::metric::Metric;
 use crate::plan::{Cell, Mode, Plan, Row};
 use crate::run::folder::{self, Line, journal, read_json};
@@ -33,7 +34,7 @@ impl Round {
             return None;
         }
         // Counters of processes that a drill ended and began anew don't add up.
-        if self.stat.drill.is_some() && matches!(metric, Metric::ServerCpuUs | Metric::Amplification) {
+        if self.stat.drill.is_some() && matches!(metric, Metric::ServerCpuUs | Metric::LastCpuUs | Metric::Amplification) {
             return None;
         }
         let (told, used) = (self.stat.told.as_ref()?, &self.stat.used);
@@ -69,6 +70,10 @@ impl Round {
                 let mended = self.stat.drill.as_ref()?.mended.as_ref()?;
                 Some(mended.written_bytes? as f64 / mended.sent_bytes.max(1) as f64)
             }
+            Metric::LastIops => lasting::Course::of(told).map(|course| course.last_iops),
+            Metric::LastCpuUs => lasting::last_cpu_ns(told, &self.stat.tenths).map(|ns| ns / 1e3),
+            Metric::Kept => lasting::Course::of(told)?.kept(),
+            Metric::SlowestShare => lasting::Course::of(told).map(|course| course.slowest_share),
             Metric::RssMib => (used.rss_bytes > 0).then(|| used.rss_bytes as f64 / (1 << 20) as f64),
         }
     }

@@ -10,7 +10,7 @@ use crate::target::Kind;
 use maud::{Markup, html};
 
 /// What verdicts are given on, if it was measured.
-const JUDGED: [Metric; 9] = [
+const JUDGED: [Metric; 13] = [
     Metric::Iops,
     Metric::MeanUs,
     Metric::P99Us,
@@ -20,6 +20,10 @@ const JUDGED: [Metric; 9] = [
     Metric::CleanS,
     Metric::MendMbS,
     Metric::MendCpuUs,
+    Metric::LastIops,
+    Metric::LastCpuUs,
+    Metric::Kept,
+    Metric::SlowestShare,
 ];
 
 fn class(word: Word) -> &'static str {
@@ -36,11 +40,14 @@ fn word(metric: Metric, word: Word) -> String {
     use Metric::*;
     let is_amount = matches!(
         metric,
-        ServerCpuUs | ClientCpuUs | Amplification | RssMib | DevicesBusy | CpuWait | PauseMs | CleanS | MendCpuUs | MendWritten
+        ServerCpuUs | ClientCpuUs | Amplification | RssMib | DevicesBusy | CpuWait | PauseMs | CleanS | MendCpuUs | MendWritten | LastCpuUs
     );
+    let is_share = matches!(metric, Kept | SlowestShare);
     match word {
         Word::Faster if is_amount => "less".into(),
         Word::Slower if is_amount => "more".into(),
+        Word::Faster if is_share => "more".into(),
+        Word::Slower if is_share => "less".into(),
         word => word.to_string(),
     }
 }

@@ -60,6 +60,16 @@ pub fn verdicts(results: &Results) -> String {
             }
             let written = cell.metrics.get(&Metric::Amplification).map(|r| format!(", {} bytes written a byte", figure(r.median)));
             let _ = writeln!(out, "{}", written.unwrap_or_default());
+            if cell.metrics.contains_key(&Metric::LastIops) {
+                let of = |m: Metric| format!("{}{}", value(m), verdict(m));
+                let (iops, cpu) = (of(Metric::LastIops), of(Metric::LastCpuUs));
+                let (kept, slowest) = (of(Metric::Kept), of(Metric::SlowestShare));
+                let _ = writeln!(
+                    out,
+                    "  {:<28} last tenth {iops} IOPS, {cpu} us CPU/op; {kept} of the first tenth's rate; slowest second {slowest} of the mean",
+                    ""
+                );
+            }
         }
     }
     for claim in &results.claims {

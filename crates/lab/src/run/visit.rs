@@ -4,6 +4,7 @@ use super::drill::{Course, Drilled, Ledger};
 use super::folder::{self, Folder};
 use super::judge::{self, Seen, State};
 use super::{base, interrupt};
+use crate::lasting::{Point, Tenths};
 use crate::load::runner::{self, Watch, chore};
 use crate::load::{Job, Told, Tool, course};
 use crate::plan::{Cell, Mode, Setup};
@@ -43,6 +44,9 @@ pub struct Stat {
     pub marks: Vec<String>,
     pub told: Option<Told>,
     pub used: Used,
+    /// Server CPU by tenths of a load that ran for a while.
+    #[serde(default)]
+    pub tenths: Tenths,
     pub counted: Option<Counted>,
     /// Of the target: what it is.
     pub target: serde_json::Value,
@@ -76,6 +80,8 @@ const QUIET: Duration = Duration::from_millis(600);
 /// Beyond the time that a load measures.
 const GRACE: Duration = Duration::from_secs(60);
 const CHORE: Duration = Duration::from_secs(300);
+/// How much longer than the load its objects' removal may take: stock removes more slowly than it writes.
+const CLEAN_TIMES: f64 = 3.0;
 
 struct Eyes<'a> {
     target: &'a mut dyn Target,
@@ -83,6 +89,8 @@ struct Eyes<'a> {
     before: Option<(Sample, Option<Counted>)>,
     after: Option<(Sample, Option<Counted>)>,
     samples: File,
+    /// What the servers had used at each look.
+    points: Vec<Point>,
     rss: u64,
     died: bool,
     /// When the target was first asked what it had counted.
@@ -116,6 +124,7 @@ impl Watch for Eyes<'_> {
         self.subject.client = Some(pid);
         let sample = self.subject.sample(false);
         self.rss = self.rss.max(sample.rss_bytes);
+        self.points.push(point(&sample));
         if let Some(course) = &mut self.course {
             course.look(self.target, &mut self.subject);
         }
@@ -128,6 +137,10 @@ impl Watch for Eyes<'_> {
         self.died |= !self.target.alive();
         self.died
     }
+}
+
+fn point(sample: &Sample) -> Point {
+    Point { monotonic_ns: sample.monotonic_ns, server_cpu_ns: sample.server_cpu_ns }
 }
 
 /// Waits until the target's devices are quiet; bytes that were written meanwhile.
@@ -204,7 +217,7 @@ impl Visit<'_> {
         if target.alive() {
             // What stays behind is the next round's to meet, but no reason to lose this one.
             for mut cmd in work.tool.clean(&job) {
-                if let Err(e) = chore(&mut cmd, CHORE) {
+                if let Err(e) = chore(&mut cmd, CHORE + Duration::from_secs_f64(self.seconds * CLEAN_TIMES)) {
                     stat.marks.push(format!("not cleared away: {e:#}"));
                 }
             }
@@ -233,16 +246,19 @@ impl Visit<'_> {
         let ledger = is_drill.then(|| Ledger::start(job.place, dir));
         let look = Look::start(self.mode, &subject, dir)?;
         let samples = File::create(dir.join("samples.jsonl"))?;
-        let mut eyes = Eyes { target, subject, before: None, after: None, samples, rss: 0, died: false, counted_at_ns: 0, course };
+        let mut eyes =
+            Eyes { target, subject, before: None, after: None, samples, points: Vec::new(), rss: 0, died: false, counted_at_ns: 0, course };
         let ended = runner::run(&mut cmd, work.tool.marks(), self.limit(), &mut eyes)?;
         look.finish(stat);
         fs::write(dir.join("out"), &ended.out)?;
         fs::write(dir.join("err"), &ended.err)?;
         eyes.died |= !eyes.target.alive();
-        let Eyes { target, mut subject, before, after, rss, died, counted_at_ns, course, .. } = eyes;
+        let Eyes { target, mut subject, before, after, points, rss, died, counted_at_ns, course, .. } = eyes;
         let mut counted_s = None;
         if let Some(((a, counted_a), (b, counted_b))) = before.zip(after) {
             stat.used = Used::between(&a, &b);
+            let measured = points.into_iter().filter(|p| (a.monotonic_ns..b.monotonic_ns).contains(&p.monotonic_ns));
+            stat.tenths = Tenths::of(&std::iter::once(point(&a)).chain(measured).chain([point(&b)]).collect::<Vec<_>>());
             stat.used.rss_bytes = stat.used.rss_bytes.max(rss);
             stat.counted = counted_a.zip(counted_b).map(|(a, b)| b.since(&a));
             counted_s = Some(b.monotonic_ns.saturating_sub(counted_at_ns) as f64 / 1e9);

@@ -8,6 +8,7 @@ pub const ALL: &[(&str, &str)] = &[
     ("first-look", include_str!("../../studies/first-look.toml")),
     ("humboldt-block", include_str!("../../studies/humboldt-block.toml")),
     ("humboldt-mem", include_str!("../../studies/humboldt-mem.toml")),
+    ("lasting", include_str!("../../studies/lasting.toml")),
     ("placement", include_str!("../../studies/placement.toml")),
     ("recovery", include_str!("../../studies/recovery.toml")),
     ("releases", include_str!("../../studies/releases.toml")),
