@@ -14,6 +14,8 @@ use types::{OsdId, Uuid, errno};
 
 /// How long the monitor of this machine may take.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long where nothing asks again: a machine that is busy starts a cluster slowly.
+const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the map knows of an OSD.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,12 +71,25 @@ pub fn of(map: &maps::OsdMap) -> Members {
 
 /// Runs `work` with a connection, on a thread of its own: the caller's may be inside a runtime.
 pub fn ask<T: Send + 'static>(conf: &Path, work: impl AsyncFnOnce(&Cluster) -> Result<T> + Send + 'static) -> Result<T> {
+    ask_within(PATIENCE, conf, work)
+}
+
+/// The same of what is asked once and ends the caller if it fails.
+pub fn ask_once<T: Send + 'static>(conf: &Path, work: impl AsyncFnOnce(&Cluster) -> Result<T> + Send + 'static) -> Result<T> {
+    ask_within(LONG_PATIENCE, conf, work)
+}
+
+fn ask_within<T: Send + 'static>(
+    patience: Duration,
+    conf: &Path,
+    work: impl AsyncFnOnce(&Cluster) -> Result<T> + Send + 'static,
+) -> Result<T> {
     let conf = conf.to_path_buf();
     let asked = std::thread::Builder::new().name("members".into()).spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         tokio::task::LocalSet::new().block_on(&runtime, async {
-            let cluster = connect(&conf, PATIENCE).await?;
-            let done = tokio::time::timeout(PATIENCE, work(&cluster)).await;
+            let cluster = connect(&conf, patience).await?;
+            let done = tokio::time::timeout(patience, work(&cluster)).await;
             cluster.shutdown();
             done.context("the monitor does not answer")?
         })
@@ -85,7 +100,7 @@ pub fn ask<T: Send + 'static>(conf: &Path, work: impl AsyncFnOnce(&Cluster) -> R
 /// Writes a client's or daemon's key to a file that no other user reads; the key is made if there is none.
 pub fn write_keyring(conf: &Path, entity: &str, caps: &[&str], path: &Path) -> Result<()> {
     let words = json!({ "prefix": "auth get-or-create", "entity": entity, "caps": caps });
-    let keyring = ask(conf, async |cluster| command(cluster, words, Bytes::new()).await)?;
+    let keyring = ask_once(conf, async |cluster| command(cluster, words, Bytes::new()).await)?;
     disk::update_file(path, &keyring, 0o600).with_context(|| path.display().to_string())
 }
 

@@ -70,7 +70,7 @@ impl Service for Files {
     }
 
     fn prepare(&self) -> Result<()> {
-        members::ask(&self.conf, async |cluster| {
+        members::ask_once(&self.conf, async |cluster| {
             if dump(cluster).await?["filesystems"].as_array().is_some_and(|all| !all.is_empty()) {
                 return Ok(());
             }
