@@ -55,6 +55,11 @@ pub fn take(build: Build) {
     *BUILD.lock().unwrap_or_else(|e| e.into_inner()) = build;
 }
 
+/// True in a short run, which takes the tests' build: a case that is long may do a part of itself there, by turns.
+pub fn is_short_run() -> bool {
+    *BUILD.lock().unwrap_or_else(|e| e.into_inner()) == Build::Tests
+}
+
 /// The folder of the build below [`target`].
 fn folder() -> &'static str {
     match *BUILD.lock().unwrap_or_else(|e| e.into_inner()) {
