@@ -108,7 +108,7 @@ pub const HEEDED: &[Heeded] = &[
     row("osd_heartbeat_min_peers", "osd", "OSDs that are pinged at least."),
     row("osd_heartbeat_min_size", "osd", "Bytes of a ping, so that a network that drops large packets is noticed."),
     row("osd_max_attr_name_len", "osd", "Longest name of an attribute."),
-    row("osd_max_attr_size", "osd", "Largest attribute; 0: 64 KiB."),
+    row("osd_max_attr_size", "osd", "Largest attribute; 0: 4 MiB (all of an object: 16 MiB)."),
     row("osd_max_backfills", "osd", "Backfills that an OSD takes part in at a time."),
     row("osd_max_markdown_count", "osd", "An OSD that is marked down more often within the period ends."),
     row("osd_max_markdown_period", "osd", "That period, in seconds."),

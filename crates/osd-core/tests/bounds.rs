@@ -14,7 +14,7 @@ use messages::osd_client::backoff_op;
 use messages::{InOp, MOSDAlive, MOSDBackoff, MOSDOpReply};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use store::{MAX_ATTR_BYTES, MAX_ATTRS_BYTES, ObjectStore};
+use store::{AttrsMax, ObjectStore};
 use store_block::{BlockStore, Config};
 use types::errno::*;
 use types::osd_op::*;
@@ -160,8 +160,8 @@ fn numbers_beyond_their_bounds() {
         ),
         ("an attribute's name", named(101), ENAMETOOLONG),
         ("an attribute's longest name", named(100), 0),
-        ("an attribute", xattr(OpCode::SETXATTR, b"a", &vec![1; MAX_ATTR_BYTES + 1]), EFBIG),
-        ("the longest attribute", xattr(OpCode::SETXATTR, b"a", &vec![1; MAX_ATTR_BYTES]), 0),
+        ("an attribute", xattr(OpCode::SETXATTR, b"a", &vec![1; AttrsMax::default().one + 1]), EFBIG),
+        ("the longest attribute", xattr(OpCode::SETXATTR, b"a", &vec![1; AttrsMax::default().one]), 0),
         ("lengths that are not there", with(OsdOp::with_xattr(OpCode::SETXATTR, lengths), "x"), ENAMETOOLONG),
         ("a name that is not there", with(OsdOp::with_xattr(OpCode::CMPXATTR, lengths), "x"), EINVAL),
         ("keys without end", encoded(OpCode::OMAPGETKEYS, &(ByteStr::new(), u64::MAX)), 0),
@@ -198,13 +198,13 @@ fn numbers_beyond_their_bounds() {
 #[test]
 fn attributes_of_an_object_are_bounded_together() {
     for on in BOTH {
-        let mut w = world(on);
-        let value = vec![3; MAX_ATTR_BYTES];
+        let (mut w, max) = (world(on), AttrsMax::default());
+        let value = vec![3; max.one];
         let name = |n: usize| format!("attr-{n}").into_bytes();
         let set: Vec<i32> =
-            (0..MAX_ATTRS_BYTES / MAX_ATTR_BYTES + 2).map(|n| w.one("o", vec![xattr(OpCode::SETXATTR, &name(n), &value)]).result).collect();
+            (0..max.all / max.one + 2).map(|n| w.one("o", vec![xattr(OpCode::SETXATTR, &name(n), &value)]).result).collect();
         let taken = set.iter().filter(|result| **result == 0).count();
-        assert_eq!(taken, MAX_ATTRS_BYTES / MAX_ATTR_BYTES - 1, "{on:?}: {set:?}");
+        assert_eq!(taken, max.all / max.one - 1, "{on:?}: {set:?}");
         assert!(set[taken..].iter().all(|result| *result == -EFBIG));
         // One that is there may be written again; one that goes makes room, in the same request, too.
         assert_eq!(w.one("o", vec![xattr(OpCode::SETXATTR, &name(0), &value)]).result, 0);

@@ -146,6 +146,12 @@ impl ObjectStore for Watched {
             tokens.push(token);
         }
     }
+    fn attrs_bytes(&self, coll: CollId, obj: &GHObject) -> StoreResult<u64> {
+        self.inner.attrs_bytes(coll, obj)
+    }
+    fn attrs_max(&self) -> store::AttrsMax {
+        self.inner.attrs_max()
+    }
     fn turn_end(&mut self) {
         self.inner.turn_end();
     }

@@ -3,6 +3,7 @@
 //! A replayed change can be wrong only if we wrote it wrong or the log lies: that is an error, not a panic.
 
 use crate::alloc::Alloc;
+use crate::attr_cells::Large;
 use crate::codec::{Corrupt, Get};
 use crate::colls;
 use crate::key;
@@ -182,14 +183,32 @@ impl Core {
                 let unwritten = get_unwritten(&mut Get::new(ranges.as_ref()))?;
                 self.node_mut(slot)?.set_unwritten(unwritten);
             }
-            Op::SetAttr { name, value } => self.node_mut(slot)?.attrs.set(name.as_ref(), value.as_ref()),
+            Op::SetAttr { name, value } => {
+                let node = self.node_mut(slot)?;
+                node.attrs.set(name.as_ref(), value.as_ref());
+                node.forget_large(name.as_ref());
+            }
+            Op::LargeAttr { name, index, len } => {
+                let large = Large::new(name.as_ref(), *index, *len)?;
+                let node = self.node_mut(slot)?;
+                node.attrs.remove(name.as_ref());
+                node.set_large(large);
+            }
             Op::PatchAttr { name, runs } => {
                 let node = self.node_mut(slot)?;
                 let value = node.attrs.get_mut(name.as_ref()).ok_or(GONE)?;
                 ops::patch(value, runs.as_ref())?;
             }
-            Op::RmAttr { name } => self.node_mut(slot)?.attrs.remove(name.as_ref()),
-            Op::RmAttrs => self.node_mut(slot)?.attrs.clear(),
+            Op::RmAttr { name } => {
+                let node = self.node_mut(slot)?;
+                node.attrs.remove(name.as_ref());
+                node.forget_large(name.as_ref());
+            }
+            Op::RmAttrs => {
+                let node = self.node_mut(slot)?;
+                node.attrs.clear();
+                node.forget_all_large();
+            }
             Op::Hint { object_size, write_size, flags } => {
                 self.node_mut(slot)?.set_hint(Hint { object_size: *object_size, write_size: *write_size, flags: *flags });
             }

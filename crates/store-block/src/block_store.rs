@@ -1,10 +1,12 @@
 //! `BlockStore`: the store as its owner sees it.
 
+use crate::attr_cells;
 use crate::config::Config;
 use crate::damaged::Damage;
 use crate::fsck::FsckReport;
 use crate::io::Wrote;
 use crate::key;
+use crate::layout::VERSION;
 use crate::objects;
 use crate::onode::{Onode, Usage};
 use crate::recover::{self, OpenError};
@@ -16,7 +18,7 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::os::fd::RawFd;
 use std::time::Duration;
-use store::{ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreHints, StoreResult};
+use store::{AttrsMax, ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, PgRecord, ReadData, StoreError, StoreHints, StoreResult};
 use types::{ByteStr, CollId, EVersion, GHObject, HObject, IntervalSet, PgLogEntry, PoolId, SpgId, StoreStatfs, Transaction};
 
 /// An object store on block devices.
@@ -64,12 +66,17 @@ impl Memory {
 impl BlockStore {
     /// Makes an empty store on the devices data, wal and meta (by index), whatever is on them, and gives them back.
     pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
-        recover::mkfs(disks, uuid, true)
+        recover::mkfs(disks, uuid, VERSION)
     }
-    /// The same as a program of the version before made it.
+    /// The same as a program of version 7 made it.
     #[cfg(test)]
     pub(crate) fn mkfs_before(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
-        recover::mkfs(disks, uuid, false)
+        recover::mkfs(disks, uuid, crate::layout::UNFINALIZED)
+    }
+    /// And as one of version 8.
+    #[cfg(test)]
+    pub(crate) fn mkfs_with_places(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
+        recover::mkfs(disks, uuid, crate::layout::WITH_PLACES)
     }
     pub fn open(config: Config, disks: Box<dyn Disks>) -> Result<Self, OpenError> {
         recover::open(config, disks).map(|core| Self(RefCell::new(core)))
@@ -113,7 +120,7 @@ impl BlockStore {
     }
     /// True if the store is of this version; false if it stays as an older program made it.
     pub fn is_final(&self) -> bool {
-        self.0.borrow().sb.is_final
+        self.0.borrow().sb.is_final()
     }
     /// Counters are written from here on as versions before wrote them.
     #[cfg(test)]
@@ -314,13 +321,25 @@ impl ObjectStore for BlockStore {
         self.node(coll, obj, |o| crate::read::extents(o, offset, len))
     }
     fn attr(&self, coll: CollId, obj: &GHObject, name: &[u8]) -> StoreResult<Option<Bytes>> {
-        self.node(coll, obj, |o| o.attrs.get(name).map(Bytes::copy_from_slice))
+        self.object(coll, obj, |core, slot| core.attr(coll, slot, name))
     }
     fn two_attrs(&self, coll: CollId, obj: &GHObject, names: [&[u8]; 2]) -> StoreResult<[Option<Bytes>; 2]> {
-        self.node(coll, obj, |o| o.attrs.two(names))
+        self.object(coll, obj, |core, slot| {
+            let two = core.objects.node(slot).expect("it was found").attrs.two(names);
+            // No large one is read together with another: what an object keeps of itself is small.
+            let [a, b] = two;
+            let or = |core: &mut Core, found: Option<Bytes>, name| if found.is_some() { Ok(found) } else { core.attr(coll, slot, name) };
+            Ok([or(core, a, names[0])?, or(core, b, names[1])?])
+        })
+    }
+    fn attrs_bytes(&self, coll: CollId, obj: &GHObject) -> StoreResult<u64> {
+        self.node(coll, obj, |o| {
+            let small: usize = o.attrs.iter().map(|(_, value)| value.len()).sum();
+            small as u64 + o.large().iter().map(attr_cells::Large::len).sum::<u64>()
+        })
     }
     fn attrs(&self, coll: CollId, obj: &GHObject) -> StoreResult<Vec<(ByteStr, Bytes)>> {
-        self.node(coll, obj, |o| o.attrs.iter().map(|(name, value)| (ByteStr::from(name), Bytes::copy_from_slice(value))).collect())
+        self.object(coll, obj, |core, slot| core.attrs(coll, slot))
     }
     fn omap_header(&self, coll: CollId, obj: &GHObject) -> StoreResult<Bytes> {
         self.object(coll, obj, |core, slot| {
@@ -400,6 +419,9 @@ impl ObjectStore for BlockStore {
         Ok(core.groups.ids().collect())
     }
 
+    fn attrs_max(&self) -> AttrsMax {
+        if self.0.borrow().sb.has_attr_cells() { AttrsMax::default() } else { attr_cells::MAX_WITHOUT }
+    }
     fn statfs(&self) -> StoreStatfs {
         let mut fs = self.usage(None);
         self.0.borrow().fill(&mut fs);

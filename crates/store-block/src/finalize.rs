@@ -3,16 +3,18 @@
 //! Holds the step alone. What a version has is in [`crate::layout`]; what a store of an older one goes without, where it is decided.
 
 use crate::key;
+use crate::layout::VERSION;
 use crate::meta::layer::Val;
 use crate::state::Core;
 
 /// Makes the store one of this version; false if it is one. Waits: for tools, before anything is submitted.
 pub fn finalize(core: &mut Core) -> Result<bool, String> {
-    if core.sb.is_final {
+    if core.sb.is_final() {
         return Ok(false);
     }
+    let had_places = core.sb.has_places();
     core.finish_checkpoints()?;
-    core.sb.is_final = true;
+    core.sb.version = VERSION;
     // Both superblocks say so before anything of this version is written: either may be lost.
     for _ in 0..2 {
         // Until the checkpoint puts the counters there, it has something to do.
@@ -20,6 +22,8 @@ pub fn finalize(core: &mut Core) -> Result<bool, String> {
         core.generations.want();
         core.finish_checkpoints()?;
     }
-    core.alloc.take_in_pieces();
+    if !had_places {
+        core.alloc.take_in_pieces();
+    }
     Ok(true)
 }

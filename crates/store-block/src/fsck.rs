@@ -4,6 +4,7 @@
 //! same. Differences there are repaired from the objects; two owners of a block or bytes without their checksum are not: nothing tells which is
 //! right. Waits for its reads: for tools and tests, not for a store that serves.
 
+use crate::attr_cells;
 use crate::counters;
 use crate::key;
 use crate::layout::{BLOCK, CHUNK_BLOCKS, META_FIRST};
@@ -179,6 +180,7 @@ impl Core {
             });
             for (coll, name, node) in to_read {
                 self.check_data(coll, &name, &node, report);
+                self.check_attrs(coll, &name, &node, report);
             }
         }
         owned.incomplete |= incomplete;
@@ -238,13 +240,17 @@ impl Core {
         if node.blocks != node.chunks.iter().map(|c| c.slots()).sum::<u64>() {
             report.error(format!("{name} counts {} blocks and has others", node.blocks));
         }
+        if !node.large().is_empty() && !self.sb.has_attr_cells() {
+            report.error(format!("{name} has a large attribute in cells, in a store whose version has no such attributes"));
+        }
+        attr_cells::check(node).into_iter().for_each(|what| report.error(format!("{name}: {what}")));
         let (mut cell, mut here) = (None, 0u16);
         for chunk in &node.chunks {
             if cell.is_some_and(|before| before > chunk.cell) {
                 report.error(format!("{name}: cells are out of order at {}", chunk.cell));
             }
             if cell == Some(chunk.cell) {
-                if !self.sb.is_final {
+                if !self.sb.has_places() {
                     report.error(format!("{name}: cell {} has several places, in a store whose version has no such cells", chunk.cell));
                 }
                 if here & chunk.mask != 0 {
@@ -284,6 +290,35 @@ impl Core {
         }
     }
 
+    /// Reads the values of an object's large attributes.
+    fn check_attrs(&mut self, coll: CollId, name: &GHObject, node: &Onode, report: &mut FsckReport) {
+        for large in node.large() {
+            let mut tries = 0;
+            loop {
+                let slot = match self.slot(coll, name, &mut ask()) {
+                    Ok(slot) => Ok(slot),
+                    Err(StoreError::Wait(_)) => {
+                        self.io.wait();
+                        self.poll();
+                        continue;
+                    }
+                    Err(e) => Err(e),
+                };
+                match slot.and_then(|slot| {
+                    self.objects.look(slot);
+                    self.attr(coll, slot, large.name())
+                }) {
+                    Ok(value) => break report.data_bytes += value.map_or(0, |value| value.len()) as u64,
+                    Err(StoreError::Wait(_)) if tries < 1000 && !self.is_stopped() => {
+                        tries += 1;
+                        self.io.wait();
+                        self.poll();
+                    }
+                    Err(e) => break report.error(format!("{name}, a large attribute: {e}")),
+                }
+            }
+        }
+    }
     fn check_data(&mut self, coll: CollId, name: &GHObject, node: &Onode, report: &mut FsckReport) {
         let mut at = 0;
         let mut tries = 0;

@@ -2,9 +2,9 @@
 //! and a read of many values come to their end.
 
 use crate::planted::{Bug, with};
-use crate::{BlockStore, Config};
+use crate::{BlockStore, Config, OpenError};
 use bytes::Bytes;
-use disk::{MemDisks, Order};
+use disk::{Disks, MemDisks, Order};
 use std::ops::ControlFlow;
 use store::conformance::object_coll;
 use store::{ObjectStore, OmapFrom, StoreError, StoreResult};
@@ -15,22 +15,29 @@ const VALUE: usize = 256 << 10;
 /// Waits of one question: each leaf is read once, and some of them a few times.
 const WAITS_MAX: u32 = 400;
 
-fn name(n: u32) -> GHObject {
+pub fn name(n: u32) -> GHObject {
     let oid = format!("object {n}").as_str().into();
     GHObject::plain(HObject { oid, pool: 1, hash: n.wrapping_mul(0x9e37_79b9), snap: CEPH_NOSNAP, ..HObject::default() })
 }
 
 /// A store of little memory with one collection.
-struct Subject {
+pub struct Subject {
     disks: MemDisks,
-    store: BlockStore,
+    pub store: BlockStore,
     token: u64,
 }
 
+/// Makes an empty store.
+pub type Mkfs = fn(Box<dyn Disks>, [u8; 16]) -> Result<Box<dyn Disks>, OpenError>;
+
 impl Subject {
+    /// Of a version whose large attributes are in the rows.
     fn new() -> Self {
+        Self::of(BlockStore::mkfs_before)
+    }
+    pub fn of(mkfs: Mkfs) -> Self {
         let disks = MemDisks::new(&[64 << 20, 16 << 20, 64 << 20]);
-        BlockStore::mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
+        mkfs(Box::new(disks.clone()), [7; 16]).expect("a store");
         disks.set_order(Order::AtOnce, 1);
         let mut subject = Self { store: Self::open(&disks), disks, token: 0 };
         subject.submit(|txn| txn.create_collection(object_coll(0), 0));
@@ -40,13 +47,13 @@ impl Subject {
         let config = Config { memory: 8 << 20, ..Config::default() };
         BlockStore::open(config, Box::new(disks.clone())).expect("it starts")
     }
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         while !self.store.stats().idle || self.store.is_checkpointing() {
             self.store.turn_end();
             assert_eq!(self.store.failure(), None);
         }
     }
-    fn submit(&mut self, fill: impl FnOnce(&mut Transaction)) {
+    pub fn submit(&mut self, fill: impl FnOnce(&mut Transaction)) {
         let mut txn = Transaction::new(object_coll(0));
         fill(&mut txn);
         self.token += 1;
@@ -54,7 +61,7 @@ impl Subject {
         self.settle();
     }
     /// The same store with all rows in leaves, and none of those in memory.
-    fn forgotten(mut self) -> Self {
+    pub fn forgotten(mut self) -> Self {
         self.store.checkpoint();
         self.settle();
         let Self { disks, store, token } = self;
@@ -65,7 +72,7 @@ impl Subject {
         subject
     }
     /// Asks until it is answered, as a group does.
-    fn ask<T>(&mut self, what: &str, mut f: impl FnMut(&BlockStore) -> StoreResult<T>) -> T {
+    pub fn ask<T>(&mut self, what: &str, mut f: impl FnMut(&BlockStore) -> StoreResult<T>) -> T {
         for _ in 0..WAITS_MAX {
             match f(&self.store) {
                 Err(StoreError::Wait(_)) => {

@@ -19,22 +19,26 @@
 //! - A page of metadata (a leaf, a piece of the index) lies on the meta device, or, when that is full, in chunks that the data device lends:
 //!   numbers of blocks from [`ON_DATA`] on are those of the data device. A page may lie in several pieces.
 //!
-//! The version of all this is [`VERSION`]. A store of one since [`OLDEST`] is opened, and is of this version from then on (labels keep theirs); of
-//! another, it is refused. Version 2 has rows of a group's log in a short form beside those of version 1: `pg_row`. Version 3
+//! The version of all this is [`VERSION`]. A store of one since [`OLDEST`] is opened (labels keep theirs); of another, it is refused. Version 2 has rows of a group's log in a short form beside those of version 1: `pg_row`. Version 3
 //! has metadata on the data device, pages in pieces (`HIX3`, an index that says so), and rows beside damaged leaves. Version 4 has
 //! changes beside records (`spill`), and omaps that stand on layers (`layers`). Version 5 has a list of the index's pieces where a superblock has no
 //! room for them all. Version 6 has blocks that were damaged when a part of them was written ([`SPOILED`]). Version 7 has ranges
-//! of an object's blocks that nothing was written to (`holes`). Version 8 has cells of an object in several places (`onode`): a store of an older version
-//! stays what it is, and readable by the program that wrote it, until it is finalized.
+//! of an object's blocks that nothing was written to (`holes`). Version 8 has cells of an object in several places (`onode`). Version 9 has large attributes
+//! in cells behind an object's data (`attr_cells`). A store of version 7 or 8 stays what it is, and readable by the program that wrote it, until it is
+//! finalized; an older one is of version 7 from its opening on.
 
 use bytes::Bytes;
 use disk::Dev;
 use store::ReadData;
 
 /// Counts changes of the layout.
-pub const VERSION: u32 = 8;
-/// The version that a store has when it was opened and not finalized: all that this program writes into it is of that version.
+pub const VERSION: u32 = 9;
+/// The version that a store of an older one has when it was opened and not finalized: all that this program writes into it is of that version.
 pub const UNFINALIZED: u32 = 7;
+/// Stores since this version have cells in several places.
+pub const WITH_PLACES: u32 = 8;
+/// Stores since this version have large attributes in cells.
+pub const WITH_ATTR_CELLS: u32 = 9;
 /// The oldest version that this program reads.
 pub const OLDEST: u32 = 1;
 
@@ -65,11 +69,16 @@ pub const DATA_MIN: u64 = 1 << 20;
 pub const WAL_MIN: u64 = if cfg!(test) { 1 << 20 } else { 4 << 20 };
 pub const META_MIN: u64 = if cfg!(test) { 32 << 10 } else { 1 << 20 };
 
-/// Offsets in an object end here: no client gets near, and numbers of chunks stay small.
+/// Offsets in an object end here: no client gets near, and numbers of chunks stay small. Behind it are the cells of large attributes.
 pub const OBJECT_MAX: u64 = 1 << 47;
+/// Bytes behind that which each large attribute has for itself, and how many there may be.
+pub const ATTR_ROOM: u64 = 16 << 20;
+pub const ATTRS_MAX: u64 = 4096;
+/// No object has a cell from this one on.
+pub const CELLS_END: u64 = (OBJECT_MAX + ATTR_ROOM * ATTRS_MAX) / CHUNK;
 
 // Blocks of a chunk are told by the bits of a u16, and objects end with a chunk.
-const _: () = assert!(CHUNK_BLOCKS == u16::BITS as u64 && OBJECT_MAX % CHUNK == 0);
+const _: () = assert!(CHUNK_BLOCKS == u16::BITS as u64 && OBJECT_MAX % CHUNK == 0 && ATTR_ROOM % CHUNK == 0);
 const _: () = assert!(DATA_MIN >= 2 * CHUNK && WAL_MIN > WAL_FIRST * BLOCK && META_MIN > META_FIRST * BLOCK);
 
 /// The seed of the crcs of a store's own pages.

@@ -12,6 +12,7 @@
 
 mod alloc;
 mod apply;
+mod attr_cells;
 mod attrs;
 mod block_store;
 #[cfg(test)]
@@ -37,6 +38,8 @@ mod io;
 mod key;
 #[cfg(test)]
 mod large;
+#[cfg(test)]
+mod large_attrs;
 #[cfg(test)]
 mod large_rows;
 mod layers;

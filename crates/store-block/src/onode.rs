@@ -1,8 +1,9 @@
 //! What the store knows of one object besides its bytes: size, attributes, where its chunks are and the crc of each of their blocks.
 
+use crate::attr_cells::Large;
 use crate::attrs::Attrs;
 use crate::codec::{Corrupt, Get, Put};
-use crate::layout::{CHUNK, CHUNK_BLOCKS, OBJECT_MAX};
+use crate::layout::{CELLS_END, CHUNK_BLOCKS, OBJECT_MAX};
 use smallvec::SmallVec;
 use std::ops::Range;
 use store::Unwritten;
@@ -85,6 +86,8 @@ struct Rare {
     hint: Hint,
     base: u64,
     unwritten: Unwritten,
+    /// Ascending by name; none of them is among the object's `attrs`.
+    large: Vec<Large>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -160,6 +163,28 @@ impl Onode {
     }
     pub fn set_unwritten(&mut self, unwritten: Unwritten) {
         self.change_rare(|rare| rare.unwritten = unwritten);
+    }
+    /// Attributes whose values lie in cells, ascending by name.
+    pub fn large(&self) -> &[Large] {
+        self.rare.as_deref().map_or(&[], |rare| &rare.large)
+    }
+    /// One of them is this from now on.
+    pub fn set_large(&mut self, large: Large) {
+        self.change_rare(|rare| match rare.large.binary_search_by(|known| known.name().cmp(large.name())) {
+            Ok(at) => rare.large[at] = large,
+            Err(at) => rare.large.insert(at, large),
+        });
+    }
+    /// None has this name any more.
+    pub fn forget_large(&mut self, name: &[u8]) {
+        if self.large().iter().any(|large| large.name() == name) {
+            self.change_rare(|rare| rare.large.retain(|large| large.name() != name));
+        }
+    }
+    pub fn forget_all_large(&mut self) {
+        if !self.large().is_empty() {
+            self.change_rare(|rare| rare.large.clear());
+        }
     }
     fn change_rare(&mut self, change: impl FnOnce(&mut Rare)) {
         let mut rare = self.rare.take().unwrap_or_default();
@@ -240,7 +265,8 @@ impl Onode {
     /// Bytes of memory, roughly.
     pub fn memory(&self) -> usize {
         let chunks = if self.chunks.spilled() { self.chunks.capacity() * size_of::<Chunk>() } else { 0 };
-        self.attrs.memory() + chunks + if self.blocks as usize > CRCS_HERE { self.blocks as usize * 4 } else { 0 }
+        let large = self.large().iter().map(Large::memory).sum::<usize>();
+        self.attrs.memory() + large + chunks + if self.blocks as usize > CRCS_HERE { self.blocks as usize * 4 } else { 0 }
     }
 
     pub fn encode(&self, out: &mut Vec<u8>) {
@@ -248,7 +274,13 @@ impl Onode {
         out.put_var(self.size);
         let (hint, base) = (self.rare.as_deref().map(|rare| &rare.hint).filter(|hint| **hint != Hint::default()), self.base());
         let unwritten = self.unwritten();
-        out.put_u8(u8::from(self.omap) | u8::from(hint.is_some()) << 1 | u8::from(base != 0) << 2 | u8::from(unwritten.is_some()) << 3);
+        out.put_u8(
+            u8::from(self.omap)
+                | u8::from(hint.is_some()) << 1
+                | u8::from(base != 0) << 2
+                | u8::from(unwritten.is_some()) << 3
+                | u8::from(!self.large().is_empty()) << 4,
+        );
         if let Some(hint) = hint {
             out.put_var(hint.object_size);
             out.put_var(hint.write_size);
@@ -262,6 +294,10 @@ impl Onode {
         }
         if let Some(unwritten) = unwritten {
             put_unwritten(unwritten, out);
+        }
+        if !self.large().is_empty() {
+            out.put_var(self.large().len() as u64);
+            self.large().iter().for_each(|large| large.encode(out));
         }
         self.attrs.encode(out);
         out.put_var(self.chunks.len() as u64);
@@ -304,13 +340,22 @@ impl Onode {
         if flags & 8 != 0 {
             o.set_unwritten(get_unwritten(&mut get)?);
         }
+        if flags & 16 != 0 {
+            for _ in 0..get.count(3)? {
+                let large = Large::decode(&mut get)?;
+                if o.large().last().is_some_and(|before| before.name() >= large.name()) {
+                    return Err(Corrupt("an object's large attributes are not in order"));
+                }
+                o.set_large(large);
+            }
+        }
         o.attrs = Attrs::decode(&mut get)?;
         let (mut cell, mut here) = (0u64, 0);
         let chunks = get.count(5)?;
         o.chunks.reserve_exact(chunks);
         for i in 0..chunks {
             let step = get.var()?;
-            cell = cell.checked_add(step).filter(|c| c.checked_mul(CHUNK).is_some()).ok_or(Corrupt("a chunk is out of bounds"))?;
+            cell = cell.checked_add(step).filter(|c| *c < CELLS_END).ok_or(Corrupt("a chunk is out of bounds"))?;
             let (place, slots) = (get.var()?, get.u8()?);
             let is_part = slots & 0x40 != 0;
             if i > 0 && step == 0 && !is_part {
@@ -377,6 +422,9 @@ mod tests {
         o.set_base(1 << 20);
         o.set_unwritten(Unwritten::of([(5, 10), (4000, 96)].into_iter().collect()));
         assert!((o.hint().flags, o.base()) == (3, 1 << 20));
+        for (name, index) in [(b"big", 3), (b"all", 0)] {
+            o.set_large(Large::new(name, index, 70_000).unwrap());
+        }
         o.attrs.set(b"_", b"info");
         o.attrs.set(b"Z", b"");
         o.chunks = smallvec::smallvec![Chunk::new(0, 32, 16), Chunk { shared: true, ..Chunk::new(9, 51, 3) }, Chunk::part(9, 5, 80, 7)];

@@ -79,6 +79,12 @@ pub enum Op<B> {
         name: B,
         runs: B,
     },
+    /// The value lies in these cells: see `attr_cells`.
+    LargeAttr {
+        name: B,
+        index: u64,
+        len: u64,
+    },
     RmAttr {
         name: B,
     },
@@ -166,6 +172,7 @@ mod code {
     pub const UNWRITTEN: u8 = 29;
     pub const PART: u8 = 30;
     pub const UNSHARE_PART: u8 = 31;
+    pub const LARGE_ATTR: u8 = 32;
 }
 
 impl<B: AsRef<[u8]>> Op<B> {
@@ -244,6 +251,12 @@ impl<B: AsRef<[u8]>> Op<B> {
                 out.put_blob(name.as_ref());
                 out.put_blob(runs.as_ref());
             }
+            Op::LargeAttr { name, index, len } => {
+                out.put_u8(code::LARGE_ATTR);
+                out.put_blob(name.as_ref());
+                out.put_var(*index);
+                out.put_var(*len);
+            }
             Op::RmAttr { name } => {
                 out.put_u8(code::RM_ATTR);
                 out.put_blob(name.as_ref());
@@ -315,7 +328,7 @@ impl<B: AsRef<[u8]>> Op<B> {
 
 impl Op<Bytes> {
     pub fn decode(get: &mut Get) -> Result<Self, Corrupt> {
-        let cell = |v: u64| (v < crate::layout::OBJECT_MAX / crate::layout::CHUNK).then_some(v).ok_or(Corrupt("a cell is out of bounds"));
+        let cell = |v: u64| (v < crate::layout::CELLS_END).then_some(v).ok_or(Corrupt("a cell is out of bounds"));
         Ok(match get.u8()? {
             code::OBJECT => Op::Object(get.blob()?),
             code::CREATE => Op::Create { nid: get.var()? },
@@ -359,6 +372,7 @@ impl Op<Bytes> {
             code::UNWRITTEN => Op::Unwritten(get.blob()?),
             code::SET_ATTR => Op::SetAttr { name: get.blob()?, value: get.blob()? },
             code::PATCH_ATTR => Op::PatchAttr { name: get.blob()?, runs: get.blob()? },
+            code::LARGE_ATTR => Op::LargeAttr { name: get.blob()?, index: get.var()?, len: get.var()? },
             code::RM_ATTR => Op::RmAttr { name: get.blob()? },
             code::RM_ATTRS => Op::RmAttrs,
             code::HINT => Op::Hint { object_size: get.var()?, write_size: get.var()?, flags: get.var()? as u32 },

@@ -85,6 +85,8 @@ pub enum Bug {
     KeepReplaced,
     /// A checkpoint drops the changes to rows of a leaf that it can't read.
     DropBesideBadLeaf,
+    /// The last cell of a large attribute stays when the attribute goes.
+    KeepLargeAttr,
 
     // The same promises, broken at the last one only.
     /// A record is acknowledged when the one before it is durable.

@@ -126,8 +126,9 @@ impl Core {
     /// Appends a range of an object's data, cut at its end. Everything that must be read for it is asked for at once.
     pub fn collect(&mut self, t: &mut Target, offset: u64, len: u64, out: &mut ReadData) -> StoreResult<()> {
         let mut came = Came::new();
-        self.reads.asked(len.min(self.objects.size(t.slot).saturating_sub(offset)) as usize);
-        self.gather(t, offset, len, true, out, &mut came)?;
+        let end = self.end_of(t.slot, offset, len);
+        self.reads.asked(end.saturating_sub(offset) as usize);
+        self.gather(t, offset..end, true, out, &mut came)?;
         came.iter().for_each(|extent| self.reads.used(extent));
         Ok(())
     }
@@ -136,7 +137,8 @@ impl Core {
         let (mut came, mut missing) = (Came::new(), Ok(()));
         self.reads.asked(ranges.size() as usize);
         for (offset, len) in ranges.iter() {
-            match self.gather(t, offset, len, false, out, &mut came) {
+            let end = self.end_of(t.slot, offset, len);
+            match self.gather(t, offset..end, false, out, &mut came) {
                 Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
                 other => other?,
             }
@@ -145,10 +147,36 @@ impl Core {
         came.iter().for_each(|extent| self.reads.used(extent));
         Ok(())
     }
+    /// Ranges behind an object's data, each into memory of its own: all of them, or what is missing is asked for at once.
+    pub fn collect_beyond(&mut self, t: &mut Target, ranges: &[std::ops::Range<u64>]) -> StoreResult<Vec<Bytes>> {
+        let (mut came, mut missing, mut all) = (Came::new(), Ok(()), Vec::with_capacity(ranges.len()));
+        self.reads.asked(ranges.iter().map(|range| (range.end - range.start) as usize).sum());
+        for range in ranges {
+            let mut out = ReadData::new();
+            match self.gather(t, range.clone(), false, &mut out, &mut came) {
+                Ok(()) => all.push(Bytes::from(out.flat().to_vec())),
+                Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
+                other => return other.map(|()| Vec::new()),
+            }
+        }
+        missing?;
+        came.iter().for_each(|extent| self.reads.used(extent));
+        Ok(all)
+    }
+    /// Where a range of an object's data ends: at the object's end at the latest.
+    fn end_of(&self, slot: u32, offset: u64, len: u64) -> u64 {
+        offset.saturating_add(len).min(self.objects.size(slot))
+    }
     /// Appends a range, and notes what of it `came` from the device. `alone`: it is all that the caller asks for.
-    fn gather(&mut self, t: &mut Target, offset: u64, len: u64, alone: bool, out: &mut ReadData, came: &mut Came) -> StoreResult<()> {
+    fn gather(
+        &mut self,
+        t: &mut Target,
+        std::ops::Range { start: offset, end }: std::ops::Range<u64>,
+        alone: bool,
+        out: &mut ReadData,
+        came: &mut Came,
+    ) -> StoreResult<()> {
         let Some(node) = self.objects.node(t.slot) else { return Ok(()) };
-        let end = offset.saturating_add(len).min(node.size);
         if offset >= end {
             return Ok(());
         }

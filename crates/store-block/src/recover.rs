@@ -58,8 +58,8 @@ fn damaged(what: impl std::fmt::Display) -> OpenError {
     OpenError::Damaged { what: what.to_string(), next: "restore this OSD from an export, or let it be filled anew".into() }
 }
 
-/// Makes an empty store with this name on devices data, wal and meta, whatever they hold.
-pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16], is_final: bool) -> Result<Box<dyn Disks>, OpenError> {
+/// Makes an empty store of this version and name on devices data, wal and meta, whatever they hold.
+pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16], version: u32) -> Result<Box<dyn Disks>, OpenError> {
     let mut io = Io::new(disks);
     for (dev, role, min) in [(DATA, "data", DATA_MIN), (WAL, "wal", WAL_MIN), (META, "meta", META_MIN)] {
         if io.blocks(dev) * BLOCK < min {
@@ -75,7 +75,7 @@ pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16], is_final: bool) -> Result<Box
     io.write_now(META, META_FIRST, disk::AlignedBuf::padded(&index).freeze())?;
     let sb = Superblock {
         uuid,
-        is_final,
+        version,
         generation: 1,
         data_blocks,
         wal_blocks,
@@ -186,8 +186,8 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
                 Some((sb, index)) if cfg.salvage => {
                     left_out.push(format!("{e}: the checkpoint before it is taken, and the log from there on"));
                     reach = newest.wal_seq;
-                    let Superblock { generation, epoch, epoch_seq, next_leaf, is_final, .. } = newest;
-                    (Superblock { generation, epoch, epoch_seq, next_leaf, is_final, ..sb }, index)
+                    let Superblock { generation, epoch, epoch_seq, next_leaf, version, .. } = newest;
+                    (Superblock { generation, epoch, epoch_seq, next_leaf, version, ..sb }, index)
                 }
                 Some(_) => return Err(OpenError::Damaged { what: e.to_string(), next: cfg.command("repair") }),
                 None => return Err(damaged(e)),
@@ -195,7 +195,7 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
         }
     };
     let mut core = Core::new(cfg, io, sb);
-    if core.sb.is_final {
+    if core.sb.has_places() {
         core.alloc.take_in_pieces();
     }
     core.table.load_index(index);

@@ -96,7 +96,7 @@ impl Room {
 /// Empty chunks that transactions which wait may take: what they were promised, but for what gaps have room for.
 fn promised_chunks(core: &Core) -> u64 {
     let chunks = core.queue.promised_chunks();
-    if !core.sb.is_final || chunks == 0 {
+    if !core.sb.has_places() || chunks == 0 {
         return chunks;
     }
     let blocks = chunks * core.queue.largest();
@@ -171,8 +171,8 @@ impl Core {
         let has_places = growth.pieces + growth.spilled == 0
             || pieces <= chunks
             // Otherwise each piece takes one gap at most, of those that are large enough for the largest.
-            || if self.sb.is_final { in_pieces() <= chunks } else { pieces <= chunks + self.alloc.gaps(largest()) };
-        let taken = if self.sb.is_final && self.alloc.is_scarce() { pieces.min(in_pieces()) } else { pieces };
+            || if self.sb.has_places() { in_pieces() <= chunks } else { pieces <= chunks + self.alloc.gaps(largest()) };
+        let taken = if self.sb.has_places() && self.alloc.is_scarce() { pieces.min(in_pieces()) } else { pieces };
         // Many rows at once may split more than what is kept for all.
         let splits = (2 * self.splits(growth.rows)).saturating_sub(self.kept() / 4);
         has_places && 2 * padded(growth.bytes) + splits <= room.rows(taken.min(chunks))

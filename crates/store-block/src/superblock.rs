@@ -7,7 +7,7 @@
 //! An index that lies in more extents than a superblock has room for has a list of them in blocks of its own, and the superblock names those.
 
 use crate::codec::{Corrupt, Get, Put};
-use crate::layout::{BLOCK, OLDEST, UNFINALIZED, VERSION};
+use crate::layout::{BLOCK, OLDEST, UNFINALIZED, VERSION, WITH_ATTR_CELLS, WITH_PLACES};
 use bytes::Bytes;
 
 const MAGIC: &[u8; 16] = b"HUMBOLDT BLOCK\0\n";
@@ -25,8 +25,8 @@ pub enum Label<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Superblock {
     pub uuid: [u8; 16],
-    /// The store is of [`VERSION`]; otherwise of [`UNFINALIZED`].
-    pub is_final: bool,
+    /// Of the layout: from [`UNFINALIZED`] to [`VERSION`]. Nothing of a later version is written into the store.
+    pub version: u32,
     /// Counts superblocks; the slot is its remainder by 2.
     pub generation: u64,
     /// Blocks of the devices.
@@ -122,6 +122,18 @@ pub fn read_label(block: &Bytes, role: u8) -> Label<[u8; 16]> {
 }
 
 impl Superblock {
+    /// The store is of this program's version.
+    pub fn is_final(&self) -> bool {
+        self.version == VERSION
+    }
+    /// Its cells may have several places.
+    pub fn has_places(&self) -> bool {
+        self.version >= WITH_PLACES
+    }
+    /// Its large attributes lie in cells.
+    pub fn has_attr_cells(&self) -> bool {
+        self.version >= WITH_ATTR_CELLS
+    }
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::new();
         let index = if self.list.is_empty() { &self.index[..] } else { &[] };
@@ -141,7 +153,7 @@ impl Superblock {
             out.put_var(*block);
             out.put_var(*blocks);
         }
-        close_block(2, if self.is_final { VERSION } else { UNFINALIZED }, &self.uuid, &out)
+        close_block(2, self.version, &self.uuid, &out)
     }
     fn fields(mut get: Get) -> Result<Self, Corrupt> {
         let uuid = take_uuid(&mut get)?;
@@ -183,7 +195,8 @@ impl Superblock {
     pub fn decode(block: &Bytes) -> Label<Self> {
         match open_block(block, 2) {
             Label::Ours(get) => Self::fields(get).map_or(Label::None, |sb| {
-                Label::Ours(Self { is_final: u32::from_le_bytes([block[16], block[17], block[18], block[19]]) == VERSION, ..sb })
+                let version = u32::from_le_bytes([block[16], block[17], block[18], block[19]]);
+                Label::Ours(Self { version: version.max(UNFINALIZED), ..sb })
             }),
             Label::Version(v) => Label::Version(v),
             Label::None => Label::None,
@@ -198,9 +211,9 @@ mod tests {
     #[test]
     fn comes_back_and_refuses_others() {
         let extents = vec![(1 << 40, 3); ROOM];
-        let listed = Superblock { uuid: [3; 16], list: extents.clone(), list_len: 1 << 30, ..Superblock::default() };
+        let listed = Superblock { uuid: [3; 16], version: UNFINALIZED, list: extents.clone(), list_len: 1 << 30, ..Superblock::default() };
         assert_eq!(Superblock::decode(&listed.encode()), Label::Ours(listed));
-        let sb = Superblock { uuid: [3; 16], is_final: true, generation: 9, index: extents, ..Superblock::default() };
+        let sb = Superblock { uuid: [3; 16], version: VERSION, generation: 9, index: extents, ..Superblock::default() };
         let block = sb.encode();
         assert_eq!(Superblock::decode(&block), Label::Ours(sb));
         for at in [0, 21, 24, 30, 100, 4095] {

@@ -57,7 +57,7 @@ pub struct Ways<'a> {
     pub node: Option<&'a Onode>,
     pub refs: &'a Refs,
     /// The store's version has cells in several places.
-    pub is_final: bool,
+    pub has_places: bool,
     /// The change puts no images into the record.
     pub without_images: bool,
     /// Many write.
@@ -104,7 +104,7 @@ impl<'a> Ways<'a> {
         let (first, end) = (part.from / BLOCK, part.to.div_ceil(BLOCK));
         let blocks = ((1u32 << end) - (1 << first)) as u16;
         let saved = places.iter().map(|c| (c.mask & !blocks).count_ones()).sum::<u32>();
-        let may = self.is_final
+        let may = self.has_places
             && end <= span
             && places.len() < PLACES_MAX
             && places.iter().map(Chunk::slots).sum::<u64>() + end - first <= PLACES_BLOCKS

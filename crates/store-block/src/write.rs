@@ -93,7 +93,7 @@ impl Core {
         Ways {
             node: self.objects.node(slot),
             refs: &self.refs,
-            is_final: self.sb.is_final,
+            has_places: self.sb.has_places(),
             without_images: self.queue.is_without_images(),
             is_many: self.log.load_before().is_many(),
         }
@@ -206,6 +206,16 @@ impl Core {
         }
         Ok(())
     }
+    /// Writes behind an object's data, where its cells have nothing: its size stays, and nothing is read.
+    pub fn write_fresh(&mut self, t: &mut Target, offset: u64, data: &Bytes) -> StoreResult<()> {
+        let after = offset + data.len() as u64;
+        for part in parts(offset, data.len() as u64) {
+            let at = (part.cell * CHUNK + part.from - offset) as usize;
+            let bytes = &data[at..at + (part.to - part.from) as usize];
+            self.write_part(t, part, Data { bytes, shared: Some(data) }, after)?;
+        }
+        Ok(())
+    }
     fn write_part(&mut self, t: &mut Target, part: Part, data: Data<'_>, after: u64) -> StoreResult<()> {
         static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
         let (slot, cell) = (t.slot, part.cell);
@@ -301,7 +311,7 @@ impl Core {
                 .alloc
                 .find(whole)
                 .map(|place| (place, whole))
-                .or_else(|| self.sb.is_final.then(|| self.alloc.find_less(whole)).flatten());
+                .or_else(|| self.sb.has_places().then(|| self.alloc.find_less(whole)).flatten());
             let no_run = || StoreError::Stopped("space that was set aside for a transaction is not there".into());
             let (place, slots) = run.ok_or_else(no_run)?;
             let op = if laid.is_empty() && !beside { Op::Map { cell, place, slots } } else { Op::Part { cell, first: at, place, slots } };

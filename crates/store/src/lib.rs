@@ -19,18 +19,10 @@ mod unwritten;
 pub use error::{StoreError, StoreResult};
 pub use hints::StoreHints;
 pub use log_delta::{FastInfo, InfoChange, LogDelta, PgRecord};
-pub use object_store::{ListPage, ObjectStat, ObjectStore, OmapFrom, OmapPage, OmapQuery};
+pub use object_store::{AttrsMax, ListPage, ObjectStat, ObjectStore, OmapFrom, OmapPage, OmapQuery};
 pub use read_data::ReadData;
 /// For [`forward_reads`], which is used in crates that need not name it.
 #[doc(hidden)]
 pub use types as __types;
 pub use types::CollId;
 pub use unwritten::{UNWRITTEN_MAX, Unwritten, Written};
-
-/// Bytes of one attribute's value that a client may set. Source: ours, as Linux bounds an extended attribute (`XATTR_SIZE_MAX`), which is
-/// what Ceph's stores on file systems were held to.
-pub const MAX_ATTR_BYTES: usize = 64 << 10;
-
-/// Bytes of all attributes that clients set on one object, names and values. The object's own (`_`, `snapset`) come beside them; the OSD
-/// bounds what they grow by.
-pub const MAX_ATTRS_BYTES: usize = 1 << 20;

@@ -16,6 +16,24 @@ pub struct ObjectStat {
     pub alloc_hint_flags: u32,
 }
 
+/// How large attributes are that clients may set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttrsMax {
+    /// Bytes of one value.
+    pub one: usize,
+    /// Bytes of all that clients set on one object, names and values. The object's own (`_`, `snapset`) come beside them; the OSD bounds what they
+    /// grow by.
+    pub all: usize,
+}
+
+/// Source: ours. Stock's BlueStore has no bound of its own; gateways keep manifests and lifecycles of some hundred KiB in one, and `rados bench
+/// --write-xattr` writes its objects of 4 MiB as attributes.
+impl Default for AttrsMax {
+    fn default() -> Self {
+        Self { one: 4 << 20, all: 16 << 20 }
+    }
+}
+
 /// Where a scan of omap keys starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OmapFrom<'a> {
@@ -111,6 +129,10 @@ pub trait ObjectStore: StoreHints {
     fn two_attrs(&self, coll: CollId, obj: &GHObject, names: [&[u8]; 2]) -> StoreResult<[Option<Bytes>; 2]> {
         Ok([self.attr(coll, obj, names[0])?, self.attr(coll, obj, names[1])?])
     }
+    /// Bytes of all values together. Owed by a store that knows it without fetching them.
+    fn attrs_bytes(&self, coll: CollId, obj: &GHObject) -> StoreResult<u64> {
+        Ok(self.attrs(coll, obj)?.iter().map(|(_, value)| value.len() as u64).sum())
+    }
     /// By name, ascending.
     fn attrs(&self, coll: CollId, obj: &GHObject) -> StoreResult<Vec<(ByteStr, Bytes)>>;
     /// Empty if none was set.
@@ -167,6 +189,10 @@ pub trait ObjectStore: StoreHints {
     /// Groups of which something is remembered, ascending.
     fn pgs(&self) -> StoreResult<Vec<SpgId>>;
 
+    /// How large attributes clients may set. Owed by a store whose form holds less than the default.
+    fn attrs_max(&self) -> AttrsMax {
+        AttrsMax::default()
+    }
     /// Room and use of the whole store.
     fn statfs(&self) -> StoreStatfs;
     /// Use by one pool's groups; `total` and `available` are 0.

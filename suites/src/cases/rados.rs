@@ -120,6 +120,10 @@ fn rados_bench(release: Release) -> Result<()> {
         }
         c.must(release, &format!("rados {run} cleanup"))?;
     }
+    // Attributes of 4 MiB.
+    let write = c.must(release, "rados bench -p bench --run-name xattr 1 write -b 4194304 -t 2 --write-xattr --no-cleanup")?;
+    ensure!(write.contains("Total writes made"), "{write}");
+    c.must(release, "rados -p bench --run-name xattr cleanup")?;
     ensure!(c.must(release, "rados -p bench ls")?.trim().is_empty(), "cleanup leaves objects");
     c.stop()
 }

@@ -7,7 +7,6 @@ use super::exec::{Answer, Exec, Step, answer, done, fail, kb};
 use super::mods::{Base, Mod};
 use crate::planted::{Bug, planted};
 use std::collections::BTreeMap;
-use store::{MAX_ATTR_BYTES, MAX_ATTRS_BYTES};
 use types::errno::{ECANCELED, EFBIG, EINVAL, ENAMETOOLONG, ENODATA, ENOENT};
 use types::osd_op::{cmp_mode, cmp_op};
 use types::{ByteStr, Bytes, OsdOp};
@@ -112,8 +111,8 @@ impl Exec<'_> {
         if planted(Bug::UnboundedAttrs) {
             return Ok(());
         }
-        let limits = self.ctx.limits;
-        if len > MAX_ATTR_BYTES || (limits.attr_size_max > 0 && len as u64 > limits.attr_size_max) {
+        let (limits, max) = (self.ctx.limits, self.store.attrs_max());
+        if len > max.one || (limits.attr_size_max > 0 && len as u64 > limits.attr_size_max) {
             return fail(EFBIG);
         }
         let mut sizes = match self.attr_sizes.take() {
@@ -123,7 +122,7 @@ impl Exec<'_> {
         let before = sizes.insert(name.clone(), len);
         self.costs.steps(sizes.len() as u64)?;
         let grows = before.is_none_or(|before| before < len);
-        if grows && sizes.iter().map(|(name, len)| name.len() + len).sum::<usize>() > MAX_ATTRS_BYTES {
+        if grows && sizes.iter().map(|(name, len)| name.len() + len).sum::<usize>() > max.all {
             return fail(EFBIG);
         }
         self.attr_sizes = Some(sizes);

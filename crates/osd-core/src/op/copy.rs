@@ -15,7 +15,6 @@ use base::crc32c;
 use denc::{Decoder, Denc};
 use messages::InOp;
 use std::collections::BTreeMap;
-use store::{MAX_ATTR_BYTES, MAX_ATTRS_BYTES};
 use types::errno::{EFBIG, EINVAL, EIO};
 use types::object_copy::copy_flag::{DATA_DIGEST, OMAP_DIGEST};
 use types::object_info::oi_flag;
@@ -238,7 +237,8 @@ impl Exec<'_> {
         let about = &copied.about;
         let old_size = self.info.size;
         let attrs = copied.attrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
-        if attrs > MAX_ATTRS_BYTES || copied.attrs.values().any(|value| value.len() > MAX_ATTR_BYTES) {
+        let max = self.store.attrs_max();
+        if attrs > max.all || copied.attrs.values().any(|value| value.len() > max.one) {
             return fail(EFBIG);
         }
         self.check_keys(&copied.omap)?;

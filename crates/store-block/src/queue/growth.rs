@@ -1,10 +1,12 @@
 //! What transactions add at most, counted before they are accepted: places, bytes of rows, changes that lie beside the record.
 
+use crate::attr_cells;
 use crate::key;
 use crate::layers::{DEPTH_MAX, Layers, SHARE_MIN};
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS};
 use crate::objects::Objects;
 use crate::room::ROW_BYTES;
+use bytes::Bytes;
 use store::LogDelta;
 use types::{Transaction, TxKind, TxOp};
 
@@ -23,9 +25,13 @@ pub struct Growth {
     pub spilled: u64,
 }
 
-/// What the transaction adds, but for what clones copy and what lies beside the record.
-pub fn of(txn: &Transaction, log: Option<&LogDelta>) -> Growth {
+/// What the transaction adds, but for what clones copy and what lies beside the record. `in_cells`: large attributes lie in cells.
+pub fn of(txn: &Transaction, log: Option<&LogDelta>, in_cells: bool) -> Growth {
     let (mut pieces, mut bytes) = (0, 0);
+    let attr = |value: &Bytes| match value.len() {
+        len if in_cells && attr_cells::is_large(len) => (cells(0, len as u64), attr_cells::ENTRY_BYTES),
+        len => (0, len),
+    };
     // A part of a block is zeroed by an image; its cell may have to move.
     let edge = |at: u64| u64::from(!at.is_multiple_of(BLOCK));
     for op in txn.ops() {
@@ -42,8 +48,15 @@ pub fn of(txn: &Transaction, log: Option<&LogDelta>) -> Growth {
             }
             TxKind::Zero { offset, len } if *len > 0 => pieces += edge(*offset) + edge(offset.saturating_add(*len)),
             TxKind::Truncate { size } => pieces += edge(*size),
-            TxKind::SetAttr { value, .. } => bytes += value.len(),
-            TxKind::SetAttrs(attrs) => bytes += attrs.iter().map(|a| a.1.len()).sum::<usize>(),
+            TxKind::SetAttr { value, .. } => {
+                let (more, row) = attr(value);
+                (pieces, bytes) = (pieces + more, bytes + row);
+            }
+            TxKind::SetAttrs(attrs) => {
+                for (more, row) in attrs.iter().map(|(_, value)| attr(value)) {
+                    (pieces, bytes) = (pieces + more, bytes + row);
+                }
+            }
             TxKind::OmapSetKeys(keys) => bytes += keys.iter().map(|(k, v)| k.len() + v.len()).sum::<usize>(),
             TxKind::OmapSetHeader(header) => bytes += header.len(),
             _ => {}
@@ -71,23 +84,33 @@ pub fn images(kind: &TxKind) -> u64 {
         TxKind::Write { offset, data } => end_blocks(*offset, data.len() as u64),
         TxKind::CloneRange { dst_offset, len, .. } => end_blocks(*dst_offset, *len) + 2,
         TxKind::Zero { .. } | TxKind::Truncate { .. } => 2,
+        TxKind::SetAttr { value, .. } => attr_images(value),
+        TxKind::SetAttrs(attrs) => attrs.iter().map(|(_, value)| attr_images(value)).sum(),
         _ => 0,
     }
+}
+/// The last cell of a large attribute may be little.
+fn attr_images(value: &Bytes) -> u64 {
+    if attr_cells::is_large(value.len()) { end_blocks(0, value.len() as u64) } else { 0 }
 }
 /// Of an object's row, and of a change, roughly: ranges that nothing was written to, which are shorter than a cell.
 const UNWRITTEN_BYTES: usize = 8 * store::UNWRITTEN_MAX;
 /// Bytes of changes that a transaction is in the log, at most, roughly.
-pub fn changes(txn: &Transaction, log: Option<&LogDelta>) -> u64 {
+pub fn changes(txn: &Transaction, log: Option<&LogDelta>, in_cells: bool) -> u64 {
     const OP_BYTES: usize = 160; // of one change, with its object's key
     const CELL_BYTES: u64 = 128; // a place and the crcs of its blocks
     const ROW_BYTES: usize = 16; // beside key and value
     const ENTRY_BYTES: usize = 400;
+    let attr = |value: &Bytes| match value.len() {
+        len if in_cells && attr_cells::is_large(len) => (cells(0, len as u64) * CELL_BYTES) as usize,
+        len => len,
+    };
     let of = |op: &TxOp| match &op.kind {
         TxKind::Write { offset, data } => (cells(*offset, data.len() as u64) * CELL_BYTES) as usize + UNWRITTEN_BYTES,
         TxKind::CloneRange { dst_offset, len, .. } => (cells(*dst_offset, *len) * CELL_BYTES) as usize + UNWRITTEN_BYTES,
         TxKind::Zero { .. } | TxKind::Truncate { .. } => UNWRITTEN_BYTES,
-        TxKind::SetAttr { name, value } => name.len() + value.len(),
-        TxKind::SetAttrs(attrs) => attrs.iter().map(|(name, value)| name.len() + value.len() + ROW_BYTES).sum(),
+        TxKind::SetAttr { name, value } => name.len() + attr(value),
+        TxKind::SetAttrs(attrs) => attrs.iter().map(|(name, value)| name.len() + attr(value) + ROW_BYTES).sum(),
         TxKind::OmapSetKeys(keys) => keys.iter().map(|(key, value)| key.len() + value.len() + ROW_BYTES).sum(),
         TxKind::OmapRmKeys(keys) => keys.iter().map(|key| key.len() + ROW_BYTES).sum(),
         TxKind::OmapSetHeader(header) => header.len(),
@@ -131,7 +154,13 @@ pub fn largest(txn: &Transaction, objects: &mut Objects) -> u64 {
         let new = if end > CHUNK { CHUNK_BLOCKS } else { end.div_ceil(BLOCK) };
         largest = largest.max(known).max(new);
     }
-    if txn.ops().iter().any(|op| matches!(op.kind, TxKind::Truncate { .. } | TxKind::CloneRange { .. })) { CHUNK_BLOCKS } else { largest }
+    let is_large = |op: &TxOp| match &op.kind {
+        TxKind::Truncate { .. } | TxKind::CloneRange { .. } => true,
+        TxKind::SetAttr { value, .. } => attr_cells::is_large(value.len()),
+        TxKind::SetAttrs(attrs) => attrs.iter().any(|(_, value)| attr_cells::is_large(value.len())),
+        _ => false,
+    };
+    if txn.ops().iter().any(is_large) { CHUNK_BLOCKS } else { largest }
 }
 /// Bytes of rows that clones of objects copy at most. (Who makes a transaction of clones has just asked for the objects, so they are in memory.)
 /// The first figure is of what the record has, too: omaps; the second one tells where data are.

@@ -28,14 +28,15 @@ fn broken(coll: CollId, what: &str) -> StoreError {
 impl Core {
     pub fn submit(&mut self, txn: Transaction, log: Option<LogDelta>, token: u64) -> StoreResult<()> {
         self.alive()?;
-        let mut growth = growth::of(&txn, log.as_ref());
+        let in_cells = self.sb.has_attr_cells();
+        let mut growth = growth::of(&txn, log.as_ref(), in_cells);
         let (copied, places) = growth::copied(&txn, &mut self.objects, &self.layers);
         growth.bytes += copied + places;
         if growth.pieces > 0 && self.alloc.is_scarce() {
             growth.largest = growth::largest(&txn, &mut self.objects);
-            growth.bytes += if self.sb.is_final { growth.pieces * growth::in_pieces_bytes(growth.largest) } else { 0 };
+            growth.bytes += if self.sb.has_places() { growth.pieces * growth::in_pieces_bytes(growth.largest) } else { 0 };
         }
-        growth.spilled = self.chunks_to_spill(growth::changes(&txn, log.as_ref()) + 2 * copied);
+        growth.spilled = self.chunks_to_spill(growth::changes(&txn, log.as_ref(), in_cells) + 2 * copied);
         if !self.has_room(&growth) && !planted(Bug::AcceptWithoutRoom) || (growth.pieces > 0 || growth.bytes > 0) && self.is_beside_full() {
             return Err(StoreError::Full);
         }
@@ -262,17 +263,21 @@ impl Core {
             TxKind::Remove if self.there(slot) => self.change::<&[u8]>(slot, Op::Remove),
             TxKind::SetAttr { name, value } => {
                 must(self)?;
-                self.set_attr(slot, name.as_slice(), value)
+                self.put_attr(&mut t, name.as_slice(), value)
             }
             TxKind::SetAttrs(attrs) => {
                 must(self)?;
-                self.make_rows(attrs, part, |core, (name, value)| core.set_attr(slot, name.as_slice(), value))
+                self.make_rows(attrs, part, |core, (name, value)| core.put_attr(&mut t.clone(), name.as_slice(), value))
             }
             TxKind::RmAttr { name } => {
                 must(self)?;
+                self.free_large(slot, |large| large.name() == name.as_slice())?;
                 self.change(slot, Op::RmAttr { name: name.as_slice() })
             }
-            TxKind::RmAttrs if self.there(slot) => self.change::<&[u8]>(slot, Op::RmAttrs),
+            TxKind::RmAttrs if self.there(slot) => {
+                self.free_large(slot, |_| true)?;
+                self.change::<&[u8]>(slot, Op::RmAttrs)
+            }
             TxKind::Clone { to } => {
                 must(self)?;
                 let to = self.at(txn, coll, *to, slots)?.slot;

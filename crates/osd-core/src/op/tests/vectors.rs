@@ -185,8 +185,9 @@ fn what_a_vector_removes_does_not_come_back() {
     let (_, ops) = b.all("o", vec![omap_vals()]);
     assert_eq!(<(BTreeMap<ByteStr, Bytes>, bool)>::from_bytes(&ops[0].1).unwrap(), (BTreeMap::new(), false));
     // Attributes count only as long as they are there.
-    let large = vec![7; store::MAX_ATTR_BYTES];
-    for _ in 0..2 * store::MAX_ATTRS_BYTES / store::MAX_ATTR_BYTES {
+    let max = store::AttrsMax::default();
+    let large = vec![7; max.one];
+    for _ in 0..2 * max.all / max.one {
         assert_eq!(b.run("o", vec![xattr(OpCode::RMXATTR, "a", b""), set("a", &large)]), 0);
     }
 }

@@ -110,6 +110,9 @@ pub struct Env<'a> {
     pub out: &'a mut Vec<Out>,
 }
 
+/// Bytes of attributes that the maps of a chunk hold at most, unless one name alone has more.
+pub const MAP_ATTR_BYTES: u64 = 16 << 20;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Scrub {
@@ -362,14 +365,38 @@ impl Scrub {
         let mut from = GHObject { generation: 0, ..GHObject::plain(self.at.clone()) };
         loop {
             let page = env.store.list(env.coll, &from, &GHObject::max(), max)?;
+            let first = page.objects.first().map(|first| first.hobj.at_snap(0));
+            // A chunk of nothing but a part of one name goes on to the name's end.
+            let ends = |end: &HObject| *end > self.at && first.as_ref().is_none_or(|first| first < end);
+            if let Some(end) = self.before_large(&page.objects, env)?.filter(ends) {
+                return Ok(end);
+            }
             let Some(next) = page.next else { return Ok(HObject::max()) };
             let end = next.hobj.at_snap(0);
-            // A chunk of nothing but a part of one name goes on to the name's end.
-            if end > self.at && page.objects.first().is_none_or(|first| first.hobj.at_snap(0) < end) {
+            if ends(&end) {
                 return Ok(end);
             }
             from = next;
         }
+    }
+    /// The first name of these whose attributes make a map too large, with those of the names before it: maps hold all attributes.
+    fn before_large(&self, objects: &[GHObject], env: &Env<'_>) -> Result<Option<HObject>, StoreError> {
+        let (mut bytes, mut of_name, mut name) = (0, 0, None);
+        for object in objects {
+            let here = object.hobj.at_snap(0);
+            if name.as_ref() != Some(&here) {
+                (bytes, of_name, name) = (bytes + of_name, 0, Some(here));
+            }
+            of_name += match env.store.attrs_bytes(env.coll, object) {
+                Err(error @ StoreError::Wait(_)) => return Err(error),
+                // What can't be told now is found by the scan.
+                other => other.unwrap_or(0),
+            };
+            if bytes > 0 && bytes + of_name > MAP_ATTR_BYTES {
+                return Ok(name);
+            }
+        }
+        Ok(None)
     }
 
     /// Members are asked for their maps of a range, and ours is begun.

@@ -126,6 +126,24 @@ fn wrong(txn: &mut Transaction, obj: &GHObject) {
 }
 
 #[test]
+fn a_chunk_ends_before_its_maps_hold_too_much() {
+    let mut members = Members::new(6);
+    let chunks = |members: &mut Members| {
+        let mut chunks = 0;
+        let found = members.scrub(Order::default(), |_, _| chunks += 1);
+        assert!(found.bad.is_empty());
+        chunks
+    };
+    assert_eq!(chunks(&mut members), 2, "of four names each");
+    for store in &mut members.stores {
+        let mut txn = Transaction::new(COLL);
+        (0..6).for_each(|n| txn.set_attr(&GHObject::plain(name(n)), "_large", Bytes::from(vec![n as u8; 6 << 20])));
+        store.submit(txn, None, 0).unwrap();
+    }
+    assert_eq!(chunks(&mut members), 3, "of two names each");
+}
+
+#[test]
 fn equal_copies_are_counted_and_have_no_findings() {
     for objects in [0, 1, 4, 5, 23] {
         let found = Members::new(objects).deep();
