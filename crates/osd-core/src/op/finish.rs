@@ -15,8 +15,8 @@ use types::errno::{EINVAL, ENOENT, EOLDSNAPC, EOVERFLOW};
 use types::object_info::{OI_ATTR, SS_ATTR};
 use types::osd_op::{OpCode, op_flag, osd_flag};
 use types::{
-    ByteStr, Bytes, CEPH_NOSNAP, CEPH_SNAPDIR, CollId, EVersion, LogOp, ModDesc, ObjectStatSum, OpReturn, PgLogEntry, SnapSet, SpgId,
-    Transaction, UTime,
+    ByteStr, Bytes, CEPH_NOSNAP, CEPH_SNAPDIR, CollId, EVersion, LogOp, ObjectStatSum, OpReturn, PgLogEntry, SnapSet, SpgId, Transaction,
+    UTime,
 };
 
 /// Bytes that an object's record usually takes.
@@ -128,7 +128,6 @@ fn error_entry(ctx: &PlanCtx<'_>, hobj: &types::HObject, result: i32, op_returns
         version: ctx.at_version,
         reqid: ctx.reqid,
         mtime: UTime::ZERO,
-        mod_desc: ModDesc::unrollbackable(),
         return_code: result,
         op_returns,
         ..PgLogEntry::default()
@@ -212,7 +211,6 @@ impl Exec<'_> {
             reqid: ctx.reqid,
             mtime: ctx.mtime,
             user_version,
-            mod_desc: ModDesc::unrollbackable(),
             clean_regions: self.clean.take().unwrap_or_default(),
             return_code: result.max(0),
             op_returns: if returnvec { returns(&plan.ops, ctx.limits.write_reply_max) } else { Vec::new() },

@@ -10,9 +10,7 @@ use crate::planted::{Bug, planted};
 use denc::{Denc, Encoder};
 use types::errno::{EBUSY, EFBIG, EINVAL};
 use types::object_info::{OI_ATTR, SS_ATTR, oi_flag};
-use types::{
-    ByteStr, CEPH_NOSNAP, EVersion, GHObject, IntervalSet, LogOp, ModDesc, ObjectInfo, OsdOp, PgLogEntry, SnapId, SnapSet, Transaction,
-};
+use types::{ByteStr, CEPH_NOSNAP, EVersion, GHObject, IntervalSet, LogOp, ObjectInfo, OsdOp, PgLogEntry, SnapId, SnapSet, Transaction};
 
 /// Ranges that a clone's overlap with its successor has. Source: ours; stock has no limit, and what is written byte by byte makes of 4 MiB
 /// an attribute of 32.
@@ -264,7 +262,6 @@ impl Exec<'_> {
             user_version: old.user_version,
             mtime: self.info.mtime,
             snaps: snaps.to_bytes(0),
-            mod_desc: ModDesc::unrollbackable(),
             ..PgLogEntry::default()
         };
         let index = SnapIndexChange { clone: hobj, old: Vec::new(), new: snaps };

@@ -7,8 +7,7 @@ use crate::planted::{Bug, planted};
 use denc::Denc;
 use types::object_info::{OI_ATTR, SS_ATTR, oi_flag};
 use types::{
-    ByteStr, CollId, EVersion, GHObject, HObject, LogOp, ModDesc, ObjectInfo, ObjectStatSum, PgLogEntry, SnapId, SnapSet, SpgId,
-    Transaction, UTime,
+    ByteStr, CollId, EVersion, GHObject, HObject, LogOp, ObjectInfo, ObjectStatSum, PgLogEntry, SnapId, SnapSet, SpgId, Transaction, UTime,
 };
 
 /// What trimming needs to know besides the objects.
@@ -77,7 +76,6 @@ impl Trim<'_> {
             prior_version,
             mtime: UTime::ZERO,
             snaps: if snaps.is_empty() { Default::default() } else { snaps.to_vec().to_bytes(0) },
-            mod_desc: ModDesc::unrollbackable(),
             ..PgLogEntry::default()
         });
         self.version.version += 1;

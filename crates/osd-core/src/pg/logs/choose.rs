@@ -1,7 +1,8 @@
-//! Whose log counts, and which members are to serve, decided by what each tells of itself ([`PgInfo`]). For replicated pools.
+//! Whose log counts, and which members are to serve, decided by what each tells of itself ([`PgInfo`]).
 //!
 //! Holds no log and no map: infos of a prior set are in already, and what is chosen is asked for elsewhere.
 
+use crate::pg::backend::layout::Layout;
 use crate::planted::{Bug, planted};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,7 @@ pub struct Best {
 
 /// Chooses the log that counts. `us` is preferred among equals. `ignore_heard`: an administrator gave up what was only heard of
 /// (`osd_find_best_info_ignore_history_les`). `among`: no other member is chosen.
-pub fn find_best(infos: &Infos, us: PgShard, among: Option<&BTreeSet<PgShard>>, ignore_heard: bool) -> Best {
+pub fn find_best(layout: Layout, infos: &Infos, us: PgShard, among: Option<&BTreeSet<PgShard>>, ignore_heard: bool) -> Best {
     // The last interval that was active. Members that are not filled count what they have heard of, not what they took part in.
     let heard = infos.values().map(|i| i.history.last_epoch_started).max().filter(|_| !ignore_heard).unwrap_or(0);
     let taken_part = infos.values().filter(|i| !i.is_incomplete()).map(|i| i.last_epoch_started).max().unwrap_or(0);
@@ -29,8 +30,7 @@ pub fn find_best(infos: &Infos, us: PgShard, among: Option<&BTreeSet<PgShard>>, 
     if planted(Bug::IgnoreLastStarted) {
         started = 0;
     }
-    // Every member that took part then has all that was acknowledged, so any log that ends no earlier than one of theirs would do. The longest
-    // keeps most.
+    // Every member that took part then has all that was acknowledged, so any log that ends no earlier than one of theirs would do.
     let floor = infos.values().filter(|i| i.last_epoch_started >= started).map(|i| i.last_update).min();
     let may_count = |(shard, i): &(&PgShard, &PgInfo)| {
         floor.is_some_and(|floor| i.last_update >= floor)
@@ -40,9 +40,12 @@ pub fn find_best(infos: &Infos, us: PgShard, among: Option<&BTreeSet<PgShard>>, 
     };
     let rank = |(shard, i): &(&PgShard, &PgInfo)| {
         // An equal log is worth more if it reaches back further, if its objects are there, and if it needn't be asked for.
-        (i.last_update, Reverse(i.log_tail), !i.has_missing(), **shard == us, Reverse(**shard))
+        (Reverse(i.log_tail), !i.has_missing(), **shard == us, Reverse(**shard))
     };
-    let member = infos.iter().filter(may_count).max_by_key(rank).map(|(shard, _)| *shard);
+    let order = |a: &(&PgShard, &PgInfo), b: &(&PgShard, &PgInfo)| {
+        layout.counts_by_end(a.1.last_update, b.1.last_update).then_with(|| rank(a).cmp(&rank(b)))
+    };
+    let member = infos.iter().filter(may_count).max_by(order).map(|(shard, _)| *shard);
     Best { member, heard_only }
 }
 

@@ -9,16 +9,15 @@
 //! |---|---|
 //! | [`choose`] | the authoritative log, and which members are to serve, by infos alone |
 //! | [`merge`] | an authoritative log into ours; our log back to an older head |
-//! | [`divergent`] | what becomes of an object that was written in a history that does not count |
 //! | [`member`] | a replica as its primary sees it: asked, judged, brought up to date |
 //! | [`part`] | the part of a log that goes into a message |
 //! | [`missing`] | objects that a member has in its log and not in its store |
 //!
-//! Absent: messages, the store, the states of peering, erasure-coded pools (no entry is ever rolled back in place).
+//! Which of two logs counts, and what becomes of an object that was written in a history that does not count, is the back end's to say
+//! ([`crate::pg::backend::layout`]). Absent: messages, the store, the states of peering.
 //! Source of the facts: Ceph 18.2 `src/osd/{PGLog,PeeringState,osd_types}.{h,cc}`.
 
 pub mod choose;
-mod divergent;
 pub mod member;
 pub mod merge;
 pub mod missing;

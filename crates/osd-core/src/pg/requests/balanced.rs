@@ -76,11 +76,11 @@ fn may_answer(op: &ClientOp, group: &Group, cx: &Cx<'_>) -> bool {
     let history = &group.record.info().history;
     // The primary has said that every member has begun, so what its log had then can't be undone.
     let has_begun = group.members.peering.state() == State::ReplicaActive && history.last_epoch_started >= history.same_interval_since;
-    let has = || group.record.missing().of_name(&head_name(obj)).next().is_none() || planted(Bug::ReplicaReadsMissing);
+    let has_own = || group.record.missing().of_name(&head_name(obj)).next().is_none() || planted(Bug::ReplicaReadsMissing);
     is_read
         && has_begun
         && group.members.lease.may_read(cx.clock.mono)
         && !group.record.info().is_incomplete()
-        && has()
-        && (group.backend.followed.is_settled(obj) || planted(Bug::ReplicaReadsInFlight))
+        && group.backend.layout().is_readable(has_own())
+        && (group.backend.is_settled(obj) || planted(Bug::ReplicaReadsInFlight))
 }

@@ -3,6 +3,7 @@
 use super::super::choose::{Infos, Placement, ask_best_since, choose_acting, find_best};
 use super::super::member::{Ask, Bring, Member, ask};
 use super::v;
+use crate::pg::backend::layout::Layout;
 use std::collections::BTreeSet;
 use types::{EVersion, HObject, PgInfo, PgShard, SpgId};
 
@@ -20,7 +21,7 @@ fn infos(of: &[PgInfo]) -> Infos {
     of.iter().enumerate().map(|(n, info)| (osd(n as i32), info.clone())).collect()
 }
 fn best(of: &[PgInfo]) -> Option<i32> {
-    find_best(&infos(of), osd(1), None, false).member.map(|s| s.osd)
+    find_best(Layout::Copies, &infos(of), osd(1), None, false).member.map(|s| s.osd)
 }
 
 #[test]
@@ -40,12 +41,12 @@ fn the_log_that_counts() {
 
     let mut heard = info(5, 1, 10);
     heard.history.last_epoch_started = 6;
-    let found = find_best(&infos(&[heard.clone()]), osd(1), None, false);
+    let found = find_best(Layout::Copies, &infos(&[heard.clone()]), osd(1), None, false);
     assert_eq!((found.member, found.heard_only), (None, true));
-    let found = find_best(&infos(&[heard]), osd(1), None, true);
+    let found = find_best(Layout::Copies, &infos(&[heard]), osd(1), None, true);
     assert_eq!((found.member, found.heard_only), (Some(osd(0)), false));
     let among = BTreeSet::from([osd(0)]);
-    let found = find_best(&infos(&[info(5, 1, 10), info(5, 1, 12)]), osd(1), Some(&among), false);
+    let found = find_best(Layout::Copies, &infos(&[info(5, 1, 10), info(5, 1, 12)]), osd(1), Some(&among), false);
     assert_eq!(found.member, Some(osd(0)), "shorter than another's, but nothing acknowledged is lost");
 }
 

@@ -7,6 +7,7 @@ use super::super::missing::Missing;
 use super::super::{LogError, PeerLog};
 use super::model::{Node, World};
 use super::{object, v};
+use crate::pg::backend::layout::Layout;
 use crate::planted::{self, Bug};
 use base::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -94,7 +95,7 @@ impl Cluster {
         let mut acting = up.to_vec();
         let behind_max = self.rng.below(10);
         for _ in 0..3 {
-            let best = find_best(infos, PgShard::whole(acting[0]), None, false).member?;
+            let best = find_best(Layout::Copies, infos, PgShard::whole(acting[0]), None, false).member?;
             let place = Placement { up, acting: &acting, up_primary: up[0], size: SIZE, behind_max, only_placed: false };
             let serving = choose_acting(infos, best, &place);
             if serving.acting == acting {
@@ -135,7 +136,8 @@ impl Cluster {
                 None => Member::unasked(node.info.clone()),
                 Some(log) => {
                     let missing = Missing::from(node.missing.to_wire());
-                    let judge = |log| Member::judge(&ours.log(), node.info.clone(), &PeerLog::check(log).unwrap(), missing.clone());
+                    let judge =
+                        |log| Member::judge(Layout::Copies, &ours.log(), node.info.clone(), &PeerLog::check(log).unwrap(), missing.clone());
                     let judged = match judge(log) {
                         Err(LogError::Unanchored(_)) => {
                             self.seen.unanchored += 1;

@@ -5,6 +5,7 @@ use super::super::merge::{self, Merged};
 use super::super::missing::Missing;
 use super::super::{LogError, PeerLog, common_point, part};
 use super::{entry, object};
+use crate::pg::backend::layout::Layout;
 use crate::pg::log::Log;
 use base::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -187,7 +188,7 @@ impl Node {
         let log = self.log();
         let common = common_point(&log, &theirs)?;
         let divergent: Vec<_> = self.record.log.iter().filter(|e| e.version > common).cloned().collect();
-        let merged = merge::merge(&log, &divergent, theirs, &self.info.last_backfill, &mut self.missing)?;
+        let merged = merge::merge(Layout::Copies, &log, &divergent, theirs, &self.info.last_backfill, &mut self.missing)?;
         self.history.clone_from(history);
         self.known.retain(|v| history.contains(v));
         self.known.extend(told);
@@ -197,7 +198,7 @@ impl Node {
     pub fn rewind(&mut self, to: EVersion, info: &PgInfo) {
         let divergent: Vec<_> = self.record.log.iter().filter(|e| e.version > to).cloned().collect();
         let log = self.log();
-        let rewound = merge::rewind(&log, &divergent, to, &self.info.last_backfill, &mut self.missing).unwrap();
+        let rewound = merge::rewind(Layout::Copies, &log, &divergent, to, &self.info.last_backfill, &mut self.missing).unwrap();
         self.history.retain(|v| *v <= to);
         self.known.retain(|v| *v <= to);
         self.take(log, rewound, info);

@@ -19,7 +19,7 @@ impl Peering {
     /// Chooses the members; the monitor is asked if the map has others to serve. A better log than ours is asked for.
     pub(super) fn choose(&mut self, info: &PgInfo, map: &dyn OsdView, now: Stamp, out: &mut Vec<PeerOut>) {
         let infos = self.infos(info, map);
-        let Some(best) = find_best(&infos, self.whoami, None, false).member else { return self.enter(State::Incomplete, now) };
+        let Some(best) = find_best(self.layout, &infos, self.whoami, None, false).member else { return self.enter(State::Incomplete, now) };
         let m = &self.mapping;
         let (up, acting, size) = (&m.up[..], &m.acting[..], m.size as usize);
         let place = Placement { up, acting, up_primary: m.up_primary, size, behind_max: BEHIND_MAX, only_placed: false };

@@ -49,8 +49,8 @@ impl Peering {
         let others: u64 = others.map(|known| known.missing.len() as u64).sum();
         Lacking { on_primary, copies: on_primary + others, unfound }
     }
-    /// Counts copies: what a member of up lacks is misplaced as far as a member beside up has it in its stead, else degraded. Source of the facts: Ceph
-    /// 18.2 `src/osd/PeeringState.cc` (`update_calc_stats`).
+    /// Counts copies: what a member of up lacks is misplaced as far as a member beside up has it in its stead, else degraded. Source of
+    /// the facts: Ceph 18.2 `src/osd/PeeringState.cc` (`update_calc_stats`).
     pub fn copies(&self, ours: &Record) -> Copies {
         let (m, mut copies) = (&self.mapping, Copies::default());
         let objects = ours.info().stats.stats.sum.num_objects.max(0);
@@ -81,14 +81,15 @@ impl Peering {
         copies.misplaced += beside.map(|theirs| (objects - theirs).max(0)).sum::<i64>();
         copies
     }
-    /// True if one of these members has an object at this version, or a former one has it or may yet say so: then a copy that is damaged here is of no
-    /// use to anyone, and one that can be waited for is.
+    /// True if an object can be had at this version of those of these members that have it, and of former ones that have it or may yet say
+    /// so: then what is damaged here is of no use to anyone, and what can be waited for is.
     pub fn may_be_had_elsewhere(&self, obj: &HObject, need: EVersion, members: &[PgShard], map: &dyn OsdView) -> bool {
         let has = |member: PgShard| {
             let known = self.judged_member(member);
             known.is_some_and(|k| k.info.last_update >= need && *obj < k.info.last_backfill && !k.missing.contains(obj))
         };
-        let mut former = self.former(map).into_iter();
-        members.iter().any(|member| has(*member)) || former.any(|(member, state)| state.may_have_more() || has(member))
+        let former = self.former(map);
+        let may = former.iter().filter(|(member, state)| state.may_have_more() || has(*member)).map(|(member, _)| *member);
+        self.layout.is_recoverable(members.iter().copied().filter(|member| has(*member)).chain(may))
     }
 }

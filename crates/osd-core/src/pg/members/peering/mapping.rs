@@ -2,6 +2,7 @@
 //!
 //! Holds the arithmetic of splits and merges. Holds no state of a group.
 
+use crate::pg::backend::layout::Layout;
 use crate::planted::{Bug, planted};
 use types::{Epoch, OsdId, PgInterval, PgStat};
 
@@ -50,8 +51,8 @@ impl Mapping {
         self.acting.len() >= if planted(Bug::ActiveBelowMinSize) { 1 } else { self.min_size as usize }
     }
     /// True if these members could have served clients: an interval that is over is judged by it, the one that is by [`Mapping::may_serve`].
-    pub(super) fn might_have_served(&self) -> bool {
-        self.acting_primary >= 0 && !self.acting.is_empty() && self.acting.len() >= self.min_size as usize
+    pub(super) fn might_have_served(&self, layout: Layout) -> bool {
+        self.acting_primary >= 0 && layout.might_have_served(self.acting.len(), self.min_size as usize)
     }
     /// These members as an interval of the past.
     pub(super) fn interval(&self, first: Epoch, last: Epoch, maybe_went_rw: bool) -> PgInterval {

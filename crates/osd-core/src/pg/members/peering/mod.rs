@@ -29,6 +29,7 @@ pub use lacking::{Copies, Lacking};
 pub use mapping::{Mapping, MergeRole, children, parent_seed};
 
 use crate::pg::backend::in_flight::Members;
+use crate::pg::backend::layout::Layout;
 use crate::pg::logs::member::{Bring, Member};
 use crate::pg::record::Record;
 use crate::planted::{Bug, planted};
@@ -134,6 +135,7 @@ impl Peer {
 #[derive(Debug)]
 pub struct Peering {
     pub pgid: SpgId,
+    layout: Layout,
     whoami: PgShard,
     state: State,
     pub mapping: Mapping,
@@ -175,9 +177,10 @@ pub struct Peering {
 }
 
 impl Peering {
-    pub fn new(pgid: SpgId, whoami: OsdId, mapping: Mapping, past: PastIntervals, creating: bool, now: Stamp) -> Self {
+    pub fn new(pgid: SpgId, layout: Layout, whoami: OsdId, mapping: Mapping, past: PastIntervals, creating: bool, now: Stamp) -> Self {
         Self {
             pgid,
+            layout,
             whoami: PgShard::new(whoami, pgid.shard),
             state: State::Reset,
             last_peering_reset: mapping.epoch,
@@ -326,12 +329,12 @@ impl Peering {
         if first > 0 && last >= first && last > self.past.last {
             let is_written = (before.up_thru(old.acting_primary) >= first && before.up_from(old.acting_primary) <= first)
                 || (first..=last).contains(&history.last_epoch_clean);
-            self.past.add(false, &old.interval(first, last, old.might_have_served() && is_written));
+            self.past.add(false, &old.interval(first, last, old.might_have_served(self.layout) && is_written));
         }
         // Maps that we missed are trimmed: the new interval may be older than the map in which we first see it, and its members may have written. Of what was
         // before it nothing has to be known, as maps stay until every group was clean.
         if has_gap && first > 0 && *skipped.end() > self.past.last {
-            self.past.add(false, &new.interval(*skipped.start(), *skipped.end(), new.might_have_served()));
+            self.past.add(false, &new.interval(*skipped.start(), *skipped.end(), new.might_have_served(self.layout)));
         }
         history.same_interval_since = new.epoch;
         if splits(self.pgid.pgid.seed, old.pg_num, new.pg_num) {

@@ -43,7 +43,7 @@ fn fresh(whoami: OsdId, epoch: Epoch) -> (Peering, Record) {
     let pgid = SpgId::whole(PgId::new(1, 3));
     let mut info = PgInfo::new(pgid);
     info.history = types::PgHistory::created(epoch, types::UTime::ZERO);
-    (Peering::new(pgid, whoami, mapping(epoch, &[0]), PastIntervals::default(), true, Stamp(0)), Record::new(info))
+    (Peering::new(pgid, Layout::Copies, whoami, mapping(epoch, &[0]), PastIntervals::default(), true, Stamp(0)), Record::new(info))
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_group_that_is_to_be_merged_gets_quiet_and_clean() {
         info.history = types::PgHistory::created(10, types::UTime::ZERO);
         let mut record = Record::new(info);
         let at = Mapping { pg_num_pending: pending, ..mapping(20, &[0]) };
-        let mut p = Peering::new(pgid, 0, mapping(10, &[0]), PastIntervals::default(), false, Stamp(0));
+        let mut p = Peering::new(pgid, Layout::Copies, 0, mapping(10, &[0]), PastIntervals::default(), false, Stamp(0));
         assert_eq!(p.is_new_interval(&at), role.is_some());
         let map = Map { up: vec![0], up_thru: 30, up_from: 1 };
         p.start_interval(&mut record, at, &map, Stamp(0));

@@ -11,9 +11,9 @@
 //!
 //! Source of the facts: Ceph 18.2 `src/osd/ReplicatedBackend.cc` (`submit_push_data`, `handle_push`, `handle_pull_response`).
 
-use super::cut::is_complete;
-use super::subset::SIZE_UNKNOWN;
 use crate::op::SnapIndexChange;
+use crate::pg::backend::copies::cut::is_complete;
+use crate::pg::backend::copies::subset::SIZE_UNKNOWN;
 use crate::pg::range::temp_pool;
 use crate::planted::{Bug, planted};
 use denc::{Decoder, Denc};

@@ -4,8 +4,8 @@
 //! comparing says is bad is lacked from then on, like anything else that a member lacks. If no copy is to be relied on, the request is answered EIO when it
 //! meets the damage again; unless an OSD that is away may have one: then the object is not found, and the request waits.
 
-use super::compare::{Bad, Found, NewDigests};
 use super::comparing;
+use super::found::{Bad, Found, NewDigests};
 use super::run::Scrub;
 use crate::event::{Effect, Level};
 use crate::op::{Plan, PlanKind, SnapIndexChange, load_object};
@@ -20,8 +20,7 @@ use crate::shared::Cx;
 use denc::Denc;
 use types::object_info::OI_ATTR;
 use types::{
-    ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, ObjectCleanRegions, ObjectStatSum, PgLogEntry, PgMissingItem, SnapSet,
-    Transaction, UTime,
+    ByteStr, EVersion, GHObject, HObject, LogOp, ObjectCleanRegions, ObjectStatSum, PgLogEntry, PgMissingItem, SnapSet, Transaction, UTime,
 };
 
 /// The entry of a change of our own.
@@ -32,7 +31,6 @@ fn own_entry(op: LogOp, obj: &HObject, version: EVersion, prior_version: EVersio
         version,
         prior_version,
         mtime: if op == LogOp::DELETE { UTime::ZERO } else { cx.now() },
-        mod_desc: ModDesc::unrollbackable(),
         ..PgLogEntry::default()
     }
 }
@@ -159,8 +157,8 @@ impl Jobs {
 impl Group {
     /// Our copy is lacked from now on; false if the store has no room for saying so.
     pub(in crate::pg) fn lack_own(&mut self, obj: &HObject, item: &PgMissingItem, cx: &mut Cx<'_>) -> bool {
-        let (at_store, txn) = (&mut self.backend.at_store, Transaction::new(self.coll));
-        self.record.lack(obj, item, |delta| at_store.takes(txn, Some(delta), Submitted::Record, cx))
+        let (backend, txn) = (&mut self.backend, Transaction::new(self.coll));
+        self.record.lack(obj, item, |delta| backend.takes(txn, Some(delta), Submitted::Record, cx))
     }
 }
 

@@ -16,11 +16,12 @@
 //!
 //! A name whose copy here turned out to be damaged is inspected between two chunks: only its objects, deeply, without slots. Holds no message.
 
-use super::compare::{Bad, Comparing, Found, compare};
+use super::found::{Bad, Comparing, Found};
 use super::planted::{Bug, planted};
 use super::scan::{Limits, Scan};
 use super::snapsets;
 use crate::event::Level;
+use crate::pg::backend::layout::Layout;
 use crate::work::{For, Work};
 use base::Stamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -102,6 +103,7 @@ pub struct Pace {
 pub struct Env<'a> {
     pub store: &'a mut dyn ObjectStore,
     pub coll: CollId,
+    pub layout: Layout,
     pub limits: Limits,
     pub pace: Pace,
     pub now: Stamp,
@@ -408,7 +410,7 @@ impl Scrub {
         };
         let comparing = Comparing { repair, mode, ..self.comparing };
         let mut found = Found::default();
-        let whole = compare(&comparing, &maps, &mut found);
+        let whole = env.layout.compare(&comparing, &maps, &mut found);
         snapsets::check(&comparing, &whole, &mut found);
         // What no head names is not for other members to have.
         found.extra.keys().for_each(|clone| drop(found.bad.remove(clone)));

@@ -1,9 +1,10 @@
 //! A scrub as a value over three stores: what it finds, that it takes a chunk again that was written meanwhile, and that each planted bug is noticed.
 
-use super::compare::{Comparing, Found};
+use super::found::{Comparing, Found};
 use super::planted::{Bug, with};
 use super::run::{Env, Order, Out, Pace, Scrub};
 use super::scan::{Limits, Scan};
+use crate::pg::backend::layout::Layout;
 use base::{Stamp, crc32c};
 use denc::Denc;
 use std::collections::BTreeSet;
@@ -89,6 +90,7 @@ impl Members {
             let mut env = Env {
                 store: &mut self.stores[0],
                 coll: COLL,
+                layout: Layout::Copies,
                 limits: LIMITS,
                 pace: Pace { names_max: 4, rest_ns: 0 },
                 now: Stamp(0),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::persist::{SNAPMAPPER, own_object};
+use crate::pg::backend::layout::Layout;
 use crate::pg::logs::missing::Missing;
 use crate::pg::work::recovery::host::{Change, Host, Limits, Pace, Part, Slots};
 use crate::pg::work::recovery::run::Recovery;
@@ -35,6 +36,9 @@ impl Host for Side {
     }
     fn coll(&self) -> CollId {
         COLL
+    }
+    fn layout(&self) -> Layout {
+        Layout::Copies
     }
     fn is_primary(&self) -> bool {
         self.is_primary

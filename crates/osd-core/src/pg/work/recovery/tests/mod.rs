@@ -1,8 +1,8 @@
 //! Random objects, cut by one store and applied by another.
 
 use super::apply::{ApplyStop, Incoming, agree, leftovers, temp_name};
-use super::cut::{Chunk, answer_pull, cut};
-use super::subset::{Neighbours, pull_of, push_of};
+use crate::pg::backend::copies::cut::{Chunk, answer_pull, cut};
+use crate::pg::backend::copies::subset::{Neighbours, pull_of, push_of};
 use base::Rng;
 use denc::Denc;
 use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PullOp, PushOp};
