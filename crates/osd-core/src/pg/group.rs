@@ -4,14 +4,16 @@
 
 use super::backend::Backend;
 use super::backend::at_store::Submitted;
+use super::backend::name::name;
 use super::members::Members;
 use super::members::tell::Tell;
 use super::range;
 use super::record::Record;
-use crate::shared::Cx;
+use crate::op::Source;
+use crate::shared::{Cx, Shared};
 use maps::PgPool;
 use std::rc::Rc;
-use types::{CollId, Epoch, HObject, SnapContext, SpgId, Transaction};
+use types::{CollId, Epoch, GHObject, HObject, SnapContext, SpgId, Transaction};
 
 /// See the module.
 pub(super) struct Group {
@@ -35,6 +37,14 @@ impl Group {
     /// The same, and nothing waits for another member.
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_settled() && !self.backend.has_writes()
+    }
+    /// The group's objects in our store.
+    pub(super) fn source<'a>(&self, sh: &'a Shared) -> Source<'a> {
+        Source::new(&*sh.store, self.coll)
+    }
+    /// An object's name there.
+    pub(super) fn name(&self, obj: &HObject) -> GHObject {
+        name(self.coll, obj.clone())
     }
     /// The group as it speaks to other members.
     pub(crate) fn tell(&self) -> Tell<'_> {

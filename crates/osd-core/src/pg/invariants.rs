@@ -4,7 +4,7 @@
 //! is [`super::record`]'s own. [`Group::assert_whole`] reads the group's part of the store, and is for tests and the cluster simulator. Changes nothing.
 
 use super::members::peering::State;
-use crate::op::load_object;
+use crate::op::{PlanStop, Source, load_object};
 use crate::pg::group::Group;
 use std::collections::BTreeSet;
 use store::{ObjectStore, StoreError};
@@ -75,10 +75,10 @@ impl Group {
             {
                 continue;
             }
-            let context = match load_object(store, self.coll, &e.soid) {
+            let context = match load_object(Source::new(store, self.coll), &e.soid) {
                 Ok(context) => context,
-                Err(crate::op::PlanStop::Wait(ticket)) => return Err(StoreError::Wait(ticket)),
-                Err(crate::op::PlanStop::Store(what)) => return Err(StoreError::Damaged { coll: self.coll, what }),
+                Err(PlanStop::Wait(ticket)) => return Err(StoreError::Wait(ticket)),
+                Err(PlanStop::Store(what)) => return Err(StoreError::Damaged { coll: self.coll, what }),
                 Err(stop) => panic!("{pgid}: {}: {stop:?}", e.soid),
             };
             assert_eq!(context.exists, !e.is_delete(), "{pgid}: {} is not what entry {} left", e.soid, e.version);

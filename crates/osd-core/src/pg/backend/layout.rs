@@ -1,7 +1,7 @@
 //! How objects lie on members: what follows from that alone, as values.
 //!
-//! Each method is one `match` over the kinds, which are all there are. Holds no state of a group, no store and no message: those who ask
-//! bring what there is.
+//! Each method is one `match` over the kinds, which are all there are. Holds no state of a group, no store and no message: callers bring
+//! what there is.
 
 use super::copies::compare::compare;
 use super::copies::cut::{self, Chunk, CutStop};

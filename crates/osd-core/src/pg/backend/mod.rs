@@ -6,6 +6,8 @@
 //!
 //! | duty | where | copies |
 //! |---|---|---|
+//! | an object's name in our store | [`name`] | the object's, with the shard of our collection: none |
+//! | the bytes that a plan needs: here, or a ticket; of members by [`crate::op::fetch`] | [`crate::op::Source`] | our store has them |
 //! | what a plan gives each member | [`Backend::orders`] | the same transaction for all, none where the object is not yet |
 //! | a plan's log entries | [`Layout::seal`] | no entry can be undone |
 //! | what an acknowledgement means | [`Backend::arrived`], [`Backend::next_done`] | the member has all of it on disk |
@@ -13,17 +15,19 @@
 //! | may an interval have served | [`Layout::might_have_served`] | `min_size` members did |
 //! | which log counts | [`Layout::counts_by_end`] | the newest |
 //! | how an entry is taken back | [`Layout::take_back`] | its object is removed and missing |
-//! | what recovery reads of an object, and what it pushes | [`Layout::source`], [`Layout::pull`], [`Layout::push`], [`Layout::cut`] | one copy, what changed |
+//! | what recovery reads of an object | [`Layout::source`], [`Layout::pull`] | one copy |
+//! | what recovery pushes | [`Layout::push`], [`Layout::cut`] | what changed since the copy that the member has |
 //! | how a scrub's maps compare | [`Layout::compare`] | copies are equal |
 //!
 //! [`Backend`] itself holds what every kind has: writes in flight at members ([`in_flight`]), what our store has not committed
-//! ([`at_store`]), and as a member that follows, what the primary is owed and what may not be everywhere ([`followed`]).
+//! ([`at_store`]), and, as a member that follows, what the primary is owed and what may not be everywhere ([`followed`]).
 
 pub(super) mod at_store;
 pub mod copies;
 mod followed;
 pub mod in_flight;
 pub mod layout;
+pub mod name;
 
 use crate::event::ConnId;
 use crate::pg::members::peering::Peering;

@@ -13,7 +13,7 @@ use crate::shared::Cx;
 use messages::PgQuery;
 use messages::osd_peering::query_kind;
 use store::LogDelta;
-use types::{EVersion, GHObject, PgInfo, PgLogEntry, PgShard, Transaction};
+use types::{EVersion, PgInfo, PgLogEntry, PgShard, Transaction};
 
 impl Members {
     /// True if peering waits for the store.
@@ -72,7 +72,7 @@ impl Group {
         let mut txn = Transaction::new(self.coll);
         for obj in &merged.remove {
             // It need not be there.
-            let obj = GHObject::plain(obj.clone());
+            let obj = self.name(obj);
             txn.touch(&obj);
             txn.remove(&obj);
         }

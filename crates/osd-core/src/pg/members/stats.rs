@@ -1,7 +1,7 @@
 //! What a placement group reports of itself, and how its objects are counted anew.
 
 use super::peering::Copies;
-use crate::op::ObjectContext;
+use crate::op::{ObjectContext, Source, load_object};
 use crate::pg::group::Group;
 use crate::pg::work::Jobs;
 use crate::shared::Cx;
@@ -42,7 +42,7 @@ pub(crate) fn count_apart(
             return None;
         }
         for obj in page.objects.iter().filter(|obj| obj.hobj.pool == pgid.pgid.pool) {
-            contribution(&crate::op::load_object(store, coll, &obj.hobj).ok()?, sums.entry(group(obj.hobj.hash)).or_default());
+            contribution(&load_object(Source::new(store, coll), &obj.hobj).ok()?, sums.entry(group(obj.hobj.hash)).or_default());
         }
         match page.next {
             Some(next) => at = next,

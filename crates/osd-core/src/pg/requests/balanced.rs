@@ -41,7 +41,7 @@ impl Requests {
         if !may_answer(&op, group, cx) {
             return cx.reply_error(&op, EAGAIN);
         }
-        let loaded = load_object(&*cx.sh.store, group.coll, &head_name(&op.msg.hobj));
+        let loaded = load_object(group.source(cx.sh), &head_name(&op.msg.hobj));
         let Some(session) = cx.sh.sessions.get(&op.conn) else { return };
         let plan = loaded.and_then(|ctx| self.plan(&op, session, Some(&ctx), work, group, cx.sh, cx.clock));
         cx.sh.rng.u64();

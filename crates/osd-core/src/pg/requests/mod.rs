@@ -125,7 +125,7 @@ impl Requests {
     /// A head's context, which is at hand from then on.
     pub fn context(&mut self, head: &HObject, group: &Group, cx: &Cx<'_>) -> Result<&ObjectContext, PlanStop> {
         if self.objects.context(head).is_none() {
-            let ctx = load_object(&*cx.sh.store, group.coll, head)?;
+            let ctx = load_object(group.source(cx.sh), head)?;
             self.keep(ctx, cx);
         }
         Ok(self.objects.context(head).expect("kept above"))

@@ -127,7 +127,7 @@ fn load_clone(
     cx: &Cx<'_>,
 ) -> Result<(ObjectContext, ObjectContext), PlanStop> {
     requests.context(head, group, cx)?;
-    let clone_ctx = load_object(&*cx.sh.store, group.coll, clone)?;
+    let clone_ctx = load_object(group.source(cx.sh), clone)?;
     Ok((clone_ctx, requests.context(head, group, cx)?.clone()))
 }
 

@@ -18,7 +18,7 @@ use crate::shared::Cx;
 use denc::Denc;
 use serde_json::{Value, json};
 use types::object_info::OI_ATTR;
-use types::{ByteStr, EVersion, GHObject, HObject, LogOp, PgLogEntry, PgMissingItem, Transaction};
+use types::{ByteStr, EVersion, HObject, LogOp, PgLogEntry, PgMissingItem, Transaction};
 
 /// What becomes of an object that is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,13 +170,13 @@ fn revert(entry: PgLogEntry, txn: &mut Transaction, group: &Group, cx: &Cx<'_>) 
     if ours.have == EVersion::ZERO {
         return Ok(entry);
     }
-    let mut context = load_object(&*cx.sh.store, group.coll, obj).map_err(|stop| format!("{obj} can't be read now: {stop:?}"))?;
+    let mut context = load_object(group.source(cx.sh), obj).map_err(|stop| format!("{obj} can't be read now: {stop:?}"))?;
     if !context.exists || context.info.version != ours.have {
         return Err(format!("{obj} is not here at {}; delete it", ours.have));
     }
     context.info.version = entry.version;
     context.info.prior_version = ours.have;
     let record = context.info.to_bytes(cx.sh.osd_features);
-    txn.set_attr(&GHObject::plain(obj.clone()), ByteStr::from_static(OI_ATTR), record);
+    txn.set_attr(&group.name(obj), ByteStr::from_static(OI_ATTR), record);
     Ok(PgLogEntry { op: LogOp::LOST_REVERT, reverting_to: ours.have, user_version: context.info.user_version, ..entry })
 }

@@ -4,6 +4,7 @@
 //! as the transaction is the same for every member. When a write is sent and kept is [`crate::pg::requests::submit`]'s and
 //! [`crate::pg::members`]'.
 
+use crate::pg::backend::name::name;
 use crate::pg::range::temp_pool;
 use crate::pg::snaps;
 use denc::Denc;
@@ -58,7 +59,7 @@ pub fn came(m: &MOSDRepOp, pgid: SpgId, holds: impl Fn(&HObject) -> bool) -> Res
     }
     if txn.is_empty() && is_built_for(pgid, &m.discard_temp_oid, &m.poid) {
         // What a copy was built as, here too, does not become the object. It need not be there.
-        let temp = GHObject::plain(m.discard_temp_oid.clone());
+        let temp = name(CollId::Pg(pgid), m.discard_temp_oid.clone());
         txn.touch(&temp);
         txn.remove(&temp);
     }

@@ -3,7 +3,7 @@
 //! Holds the agreement only. The group implements it; tests do so without one.
 
 use crate::config::Config;
-use crate::op::SnapIndexChange;
+use crate::op::{SnapIndexChange, Source};
 use crate::pg::backend::copies::cut::Chunk;
 use crate::pg::backend::layout::Layout;
 use crate::pg::logs::missing::Missing;
@@ -85,6 +85,10 @@ pub struct Change {
 pub trait Host {
     fn store(&self) -> &dyn ObjectStore;
     fn coll(&self) -> CollId;
+    /// Our objects.
+    fn source(&self) -> Source<'_> {
+        Source::new(self.store(), self.coll())
+    }
     /// How objects lie on members.
     fn layout(&self) -> Layout;
     fn is_primary(&self) -> bool;

@@ -25,6 +25,7 @@ use super::host::{Change, Host, Part, Slots};
 use crate::op::{PlanStop, load_object};
 use crate::pg::backend::copies::cut::CutStop;
 use crate::pg::backend::copies::subset::Neighbours;
+use crate::pg::backend::name::name;
 use crate::pg::logs::missing::Missing;
 use crate::pg::members::peering::Lacking;
 use crate::pg::work::backfill::run::{Backfill, Next};
@@ -36,7 +37,7 @@ use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PullOp, PushOp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use store::StoreError;
-use types::{CollId, EVersion, GHObject, HObject, ObjectStatSum, PgLogEntry, PgShard, Transaction};
+use types::{CollId, EVersion, HObject, ObjectStatSum, PgLogEntry, PgShard, Transaction};
 
 /// An object that is under way.
 #[derive(Debug)]
@@ -176,7 +177,7 @@ impl Recovery {
     #[must_use]
     pub fn end_interval(&mut self, host: &dyn Host) -> Transaction {
         let mut txn = Transaction::new(host.coll());
-        self.incoming.end_interval(&mut txn);
+        self.incoming.end_interval(host.coll(), &mut txn);
         self.release();
         let recovered = self.recovered;
         *self = Self::new(self.slots.clone());
@@ -451,7 +452,7 @@ impl Recovery {
                     self.lose(obj);
                     return false;
                 };
-                let loaded = (!obj.is_head()).then(|| load_object(host.store(), host.coll(), &head)).transpose();
+                let loaded = (!obj.is_head()).then(|| load_object(host.source(), &head)).transpose();
                 let snapset = match loaded {
                     Ok(loaded) => loaded.map(|head| head.snapset),
                     Err(stop) => {
@@ -650,7 +651,7 @@ impl Recovery {
         let mut first = Transaction::new(coll);
         for obj in entries.iter().filter(|entry| !entry.is_error()).map(|entry| &entry.soid) {
             if self.takes_removal(obj) {
-                first.remove(&GHObject::plain(obj.clone()));
+                first.remove(&name(coll, obj.clone()));
             }
         }
         if first.is_empty() {
@@ -724,7 +725,7 @@ impl Recovery {
     /// An object that was being pulled begins anew.
     fn ask_another(&mut self, host: &mut dyn Host, obj: HObject) {
         let mut txn = Transaction::new(host.coll());
-        self.incoming.dropped(&obj, &mut txn);
+        self.incoming.dropped(host.coll(), &obj, &mut txn);
         if !txn.is_empty() {
             host.change(Change { txn, index: None, got: None, then: None });
         }
@@ -808,7 +809,7 @@ fn first_push(
     item: &types::PgMissingItem,
 ) -> Result<(Box<ObjectRecoveryInfo>, ObjectRecoveryProgress), CutStop> {
     let load = |name: &HObject| {
-        load_object(host.store(), host.coll(), name).map_err(|stop| match stop {
+        load_object(host.source(), name).map_err(|stop| match stop {
             PlanStop::Wait(ticket) => CutStop::Store(StoreError::Wait(ticket)),
             other => CutStop::Damaged(name.clone(), format!("{other:?}")),
         })

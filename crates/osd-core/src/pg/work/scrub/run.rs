@@ -22,6 +22,7 @@ use super::scan::{Limits, Scan};
 use super::snapsets;
 use crate::event::Level;
 use crate::pg::backend::layout::Layout;
+use crate::pg::backend::name::first_of;
 use crate::work::{For, Work};
 use base::Stamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -361,7 +362,7 @@ impl Scrub {
     /// Where the next chunk ends: before the name that follows so many objects.
     fn choose(&self, env: &Env<'_>) -> Result<HObject, StoreError> {
         let max = (env.pace.names_max >> self.preemptions.min(16)).max(1);
-        let mut from = GHObject { generation: 0, ..GHObject::plain(self.at.clone()) };
+        let mut from = first_of(env.coll, self.at.clone());
         loop {
             let page = env.store.list(env.coll, &from, &GHObject::max(), max)?;
             let Some(next) = page.next else { return Ok(HObject::max()) };
@@ -384,7 +385,7 @@ impl Scrub {
         for member in &members {
             env.out.push(Out::Ask(*member, start.clone(), end.clone(), deep));
         }
-        let scan = Some(Scan::new(start.clone(), end.clone(), deep));
+        let scan = Some(Scan::new(env.coll, start.clone(), end.clone(), deep));
         let waiting = members.into_iter().collect();
         let chunk = Chunk { start, end, inspects, scan, maps: BTreeMap::new(), waiting, is_disturbed: false };
         self.enter(State::Comparing(Box::new(chunk)));

@@ -102,7 +102,7 @@ impl Members {
                 between(self, &mut run);
                 for (member, start, end, deep) in std::mem::take(&mut asked) {
                     let store = &mut self.stores[member.osd as usize];
-                    let mut scan = Scan::new(start, end, deep);
+                    let mut scan = Scan::new(COLL, start, end, deep);
                     let map = (0..1000).find_map(|_| scan.turn(store, COLL, &LIMITS).unwrap()).expect("a map");
                     run.map_came(member, map, false);
                 }
