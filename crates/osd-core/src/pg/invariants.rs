@@ -40,7 +40,7 @@ impl Group {
         }
         if peering.is_active() {
             let (m, enough) = (&peering.mapping, peering.mapping.min_size as usize);
-            assert!(m.acting.len() >= enough, "{pgid}: serves with {:?} of {enough}", m.acting);
+            assert!(m.serving() >= enough, "{pgid}: serves with {:?} of {enough}", m.acting);
         }
         for write in self.backend.writes() {
             assert!(write.waiting.iter().all(|m| peering.members().contains(m)), "{pgid}: a write waits for one that is no member");

@@ -100,11 +100,9 @@ impl Pg {
             return self.work.recovery_map(&mut self.requests, &mut self.group, cx);
         }
         self.group.backend.start_interval();
-        self.group.members.lease.start_interval(
-            &self.group.members.peering.mapping.acting,
-            self.group.members.peering.is_primary(),
-            cx.clock.mono,
-        );
+        let (served, led) =
+            (self.group.members.peering.acting().map(|member| member.osd).collect::<Vec<_>>(), self.group.members.peering.is_primary());
+        self.group.members.lease.start_interval(&served, led, cx.clock.mono);
         self.group.members.peering.start_interval(&mut self.group.record, mapping, before, cx.clock.mono);
         self.group.members.peering.mapping.note_in(self.group.record.stats_mut());
         self.group.record.forget_unsaved();

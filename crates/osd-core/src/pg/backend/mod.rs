@@ -13,7 +13,9 @@
 //! | what an acknowledgement means | [`Backend::arrived`], [`Backend::next_done`] | the member has all of it on disk |
 //! | is an object readable, is it recoverable | [`Layout::is_readable`], [`Layout::is_recoverable`] | our copy is here; one copy is |
 //! | may an interval have served | [`Layout::might_have_served`] | `min_size` members did |
-//! | which log counts | [`Layout::counts_by_end`] | the newest |
+//! | which log counts | [`Layout::find_best`] | the newest |
+//! | which member an OSD is | [`Layout::members`] | each OSD is one |
+//! | which members serve | [`Layout::choose_acting`] | any that have the log |
 //! | how an entry is taken back | [`Layout::take_back`] | its object is removed and missing |
 //! | what recovery reads of an object | [`Layout::source`], [`Layout::pull`] | one copy |
 //! | what recovery pushes | [`Layout::push`], [`Layout::cut`] | what changed since the copy that the member has |
@@ -28,6 +30,10 @@ mod followed;
 pub mod in_flight;
 pub mod layout;
 pub mod name;
+#[cfg(test)]
+pub mod positions;
+#[cfg(test)]
+mod tests;
 
 use crate::event::ConnId;
 use crate::pg::members::peering::Peering;
@@ -108,6 +114,8 @@ impl Backend {
         let fills = !peering.targets().is_empty();
         match self.layout {
             Layout::Copies => Some(Orders::Copies(Payload::of(txn, entries, coll, fills, features))),
+            #[cfg(test)]
+            Layout::Positions(_) => Some(Orders::Copies(Payload::of(txn, entries, coll, fills, features))),
         }
     }
     /// The log ends here, and a write comes behind it.

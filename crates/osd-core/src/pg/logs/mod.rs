@@ -7,7 +7,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`choose`] | the authoritative log, and which members are to serve, by infos alone |
+//! | [`choose`] | the authoritative log, by infos alone |
 //! | [`merge`] | an authoritative log into ours; our log back to an older head |
 //! | [`member`] | a replica as its primary sees it: asked, judged, brought up to date |
 //! | [`part`] | the part of a log that goes into a message |

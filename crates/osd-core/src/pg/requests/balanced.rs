@@ -30,7 +30,7 @@ impl Requests {
     /// A request comes to a member that follows. What is no balanced read came to the wrong OSD: its client hears of the map, and sends it again.
     pub(in crate::pg) fn balanced_read(&mut self, mut op: Box<ClientOp>, work: &mut Jobs, group: &mut Group, cx: &mut Cx<'_>) {
         let is_balanced = op.msg.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0;
-        if !is_balanced || !group.members.peering.mapping.acting.contains(&group.members.peering.whoami().osd) {
+        if !is_balanced || !group.members.peering.acting().any(|member| member == group.members.peering.whoami()) {
             return;
         }
         match admit(&mut op, group, cx) {

@@ -1,7 +1,7 @@
 //! Intervals of a small cluster: members go and come, peer by their infos and logs as far as they get, write, acknowledge, recover, fill, trim.
 //! Whatever was acknowledged is in every later log, and after each step each member agrees with the model.
 
-use super::super::choose::{Infos, Placement, Serving, ask_best_since, choose_acting, find_best};
+use super::super::choose::{Infos, Placement, Serving, ask_best_since};
 use super::super::member::{Ask, Bring, Member, ask};
 use super::super::missing::Missing;
 use super::super::{LogError, PeerLog};
@@ -95,9 +95,9 @@ impl Cluster {
         let mut acting = up.to_vec();
         let behind_max = self.rng.below(10);
         for _ in 0..3 {
-            let best = find_best(Layout::Copies, infos, PgShard::whole(acting[0]), None, false).member?;
+            let best = Layout::Copies.find_best(infos, PgShard::whole(acting[0]), None, false).member?;
             let place = Placement { up, acting: &acting, up_primary: up[0], size: SIZE, behind_max, only_placed: false };
-            let serving = choose_acting(infos, best, &place);
+            let serving = Layout::Copies.choose_acting(infos, best, &place);
             if serving.acting == acting {
                 return Some((serving, best));
             }

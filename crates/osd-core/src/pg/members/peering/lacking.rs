@@ -3,6 +3,7 @@
 //! Holds no object's way back, which is recovery's. What we lack ourselves is in the group's record, and is handed in.
 
 use super::{OsdView, Peering};
+use crate::pg::backend::layout::there;
 use crate::pg::logs::missing::Missing;
 use crate::pg::record::Record;
 use types::{EVersion, HObject, PgMissingItem, PgShard};
@@ -65,9 +66,10 @@ impl Peering {
             if lacks == 0 && !self.targets().contains(member) {
                 copies.whole.push(*member);
             }
-            if m.up.contains(&member.osd) { lacked.push(lacks) } else { beside.push(lacks) }
+            if self.up().any(|up| up == *member) { lacked.push(lacks) } else { beside.push(lacks) }
         }
-        let absent = (m.size as i64).max(m.up.len() as i64) - m.up.len() as i64;
+        let up = there(&m.up) as i64;
+        let absent = (m.size as i64).max(up) - up;
         lacked.extend((absent > 0).then_some(absent * objects));
         lacked.sort_unstable_by(|a, b| b.cmp(a));
         beside.sort_unstable();

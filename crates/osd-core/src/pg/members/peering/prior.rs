@@ -16,7 +16,7 @@ struct Prior {
 
 impl Peering {
     fn prior(&self, info: &PgInfo, map: &dyn OsdView) -> Prior {
-        let mut probe: BTreeSet<PgShard> = self.mapping.acting.iter().chain(&self.mapping.up).map(|osd| self.member(*osd)).collect();
+        let mut probe: BTreeSet<PgShard> = self.acting().chain(self.up()).collect();
         let mut blocked_by = BTreeSet::new();
         for interval in self.past.may_be_rw_back_to(info.history.last_epoch_started).filter(|_| !planted(Bug::ForgetPast)) {
             let (mut there, mut gone) = (Vec::new(), Vec::new());
