@@ -124,17 +124,30 @@ impl Layout {
             Self::Positions(_) => {}
         }
     }
-    /// Takes divergent entries, oldest first, out of what is missing.
+    /// Takes divergent entries, oldest first, out of what is missing. `forward`: those up to here can't be undone in place.
     pub fn take_back<'a>(
         self,
         entries: impl IntoIterator<Item = &'a PgLogEntry>,
+        forward: EVersion,
         last_backfill: &HObject,
         missing: &mut Missing,
     ) -> Rewound {
         match self {
-            Self::Copies => rewind::rewind(entries, last_backfill, missing),
+            Self::Copies => {
+                // No entry of copies says how it is undone, whatever its log says.
+                let _ = forward;
+                rewind::rewind(entries, last_backfill, missing)
+            }
             #[cfg(test)]
-            Self::Positions(_) => rewind::rewind(entries, last_backfill, missing),
+            Self::Positions(positions) => positions.take_back(entries, forward, last_backfill, missing),
+        }
+    }
+    /// Puts these objects back as they were before divergent entries, by what the entries say.
+    pub fn undo(self, objects: &BTreeSet<HObject>) {
+        match self {
+            Self::Copies => assert!(objects.is_empty(), "no entry of copies can be undone in place"),
+            #[cfg(test)]
+            Self::Positions(_) => {}
         }
     }
 

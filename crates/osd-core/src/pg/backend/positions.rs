@@ -3,10 +3,12 @@
 //!
 //! Absent: arithmetic, stripes, messages.
 
+use crate::pg::backend::copies::rewind::{Rewound, rewind};
 use crate::pg::backend::layout::HOLE;
 use crate::pg::logs::choose::{Infos, Placement, Serving};
+use crate::pg::logs::missing::Missing;
 use std::collections::BTreeSet;
-use types::{OsdId, PgShard};
+use types::{EVersion, HObject, OsdId, PgLogEntry, PgShard};
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,5 +38,21 @@ impl Positions {
             out.acting.push(serves.map_or(HOLE, |member| member.osd));
         }
         out
+    }
+    /// An object of which each divergent entry can be undone in place is as it was then, and not missing; any other goes as copies do.
+    pub fn take_back<'a>(
+        self,
+        entries: impl IntoIterator<Item = &'a PgLogEntry>,
+        forward: EVersion,
+        last_backfill: &HObject,
+        missing: &mut Missing,
+    ) -> Rewound {
+        let entries: Vec<&PgLogEntry> = entries.into_iter().filter(|entry| !entry.is_error()).collect();
+        let is_lost =
+            |entry: &&&PgLogEntry| entry.version <= forward || !entry.mod_desc.can_local_rollback || missing.contains(&entry.soid);
+        let lost: BTreeSet<&HObject> = entries.iter().filter(is_lost).map(|entry| &entry.soid).collect();
+        let undone = entries.iter().map(|entry| &entry.soid).filter(|obj| *obj <= last_backfill && !lost.contains(obj)).cloned().collect();
+        let rewound = rewind(entries.iter().copied().filter(|entry| lost.contains(&entry.soid)), last_backfill, missing);
+        Rewound { undone, ..rewound }
     }
 }

@@ -77,7 +77,7 @@ impl Member {
         let (kept, divergent) = theirs.entries().split_at(theirs.entries().partition_point(|e| e.version <= common));
         let mut rewound = BTreeSet::new();
         if !planted(Bug::TrustMissing) {
-            rewound.extend(layout.take_back(divergent, &info.last_backfill, &mut missing).touched);
+            rewound.extend(layout.take_back(divergent, theirs.can_rollback_to(), &info.last_backfill, &mut missing).touched);
         }
         if let Some(need) = missing.newest_need().filter(|need| *need > common && !planted(Bug::TrustMissing)) {
             return Err(LogError::Missing { need, head: common });

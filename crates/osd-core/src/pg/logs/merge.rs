@@ -34,6 +34,8 @@ pub struct Merged {
     pub dups: Option<Vec<PgLogDup>>,
     /// Objects to remove from the store, with all that is known of them (the snapshot index). It may not have all of them.
     pub remove: Vec<HObject>,
+    /// Objects that dropped entries are undone of in place.
+    pub undone: BTreeSet<HObject>,
     /// Changes of the missing set, for the record.
     pub missing: Vec<(HObject, Option<PgMissingItem>)>,
     /// The record in the store can't be changed by a delta.
@@ -51,7 +53,7 @@ pub fn merge(
     missing: &mut Missing,
 ) -> Result<Merged, LogError> {
     let common = common_point(ours, &theirs)?;
-    let PeerLog { head, tail, mut entries, dups } = theirs;
+    let PeerLog { head, tail, mut entries, dups, .. } = theirs;
     let tail = tail.min(ours.tail());
     let newer = entries.split_off(entries.partition_point(|e| e.version <= common));
     entries.truncate(entries.partition_point(|e| e.version <= ours.tail()));
@@ -83,7 +85,7 @@ pub fn rewind(
 
 /// Takes their log in place of ours: a backfill begins anew, and nothing in our store counts.
 pub fn replace(theirs: PeerLog, missing: &mut Missing) -> Merged {
-    let PeerLog { head, tail, entries, mut dups } = theirs;
+    let PeerLog { head, tail, entries, mut dups, .. } = theirs;
     if planted(Bug::LoseDup) {
         dups.pop();
     }
@@ -96,9 +98,9 @@ fn rewind_to(layout: Layout, ours: &Log, divergent: &[PgLogEntry], to: EVersion,
         divergent.iter().map(|e| e.version).eq(ours.versions_after(to)),
         "the entries that are taken back are those of the log above {to}"
     );
-    let Rewound { remove, touched } = layout.take_back(divergent, last_backfill, missing);
+    let Rewound { remove, touched, undone } = layout.take_back(divergent, ours.can_rollback_to(), last_backfill, missing);
     let missing = changes(touched, missing);
-    Merged { head: to, tail: ours.tail(), rewind_to: to, remove, missing, ..Merged::default() }
+    Merged { head: to, tail: ours.tail(), rewind_to: to, remove, undone, missing, ..Merged::default() }
 }
 
 fn changes(touched: impl IntoIterator<Item = HObject>, missing: &Missing) -> Vec<(HObject, Option<PgMissingItem>)> {

@@ -56,13 +56,14 @@ pub enum LogError {
 pub struct PeerLog {
     head: EVersion,
     tail: EVersion,
+    forward: EVersion,
     entries: Vec<PgLogEntry>,
     dups: Vec<PgLogDup>,
 }
 
 impl PeerLog {
     pub fn check(log: PgLog) -> Result<Self, LogError> {
-        let PgLog { head, tail, log: entries, dups, .. } = log;
+        let PgLog { head, tail, log: entries, dups, can_rollback_to: forward, .. } = log;
         if tail > head {
             return Err(LogError::Bounds { tail, head });
         }
@@ -77,13 +78,17 @@ impl PeerLog {
         if let Some(two) = dups.windows(2).find(|two| two[1].version < two[0].version) {
             return Err(LogError::DupOrder(two[1].version));
         }
-        Ok(Self { head, tail, entries, dups })
+        Ok(Self { head, tail, forward, entries, dups })
     }
     pub fn head(&self) -> EVersion {
         self.head
     }
     pub fn tail(&self) -> EVersion {
         self.tail
+    }
+    /// Its sender can't undo entries up to here in place.
+    pub fn can_rollback_to(&self) -> EVersion {
+        self.forward
     }
     /// Ascending.
     pub fn entries(&self) -> &[PgLogEntry] {

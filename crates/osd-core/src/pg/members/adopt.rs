@@ -70,6 +70,7 @@ impl Group {
     fn take_merged(&mut self, merged: &Merged, entries: Vec<PgLogEntry>, cx: &mut Cx<'_>) {
         self.members.peering.mapping.note_in(self.record.stats_mut());
         let mut txn = Transaction::new(self.coll);
+        self.backend.layout().undo(&merged.undone);
         for obj in &merged.remove {
             // It need not be there.
             let obj = self.name(obj);
