@@ -192,9 +192,9 @@ impl Tell<'_> {
             pg_trim_to: self.record.log().tail(),
             pg_roll_forward_to: everywhere,
         };
-        let raw = msg.encode(features::SUPPORTED);
         for member in self.peering.others() {
-            send(member.osd, raw.clone(), cx);
+            let msg = MOSDPGUpdateLogMissing { pgid: self.pgid_at(member), ..msg.clone() };
+            send(member.osd, msg.encode(features::SUPPORTED), cx);
         }
     }
     /// A write of the primary is durable here.

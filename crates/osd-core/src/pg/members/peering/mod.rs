@@ -223,6 +223,11 @@ impl Peering {
     pub fn primary(&self) -> PgShard {
         self.layout.member_of(self.mapping.acting_primary, &self.mapping.acting)
     }
+    /// The member that an OSD is, of several the one that leads or serves.
+    pub fn member_on(&self, osd: OsdId) -> PgShard {
+        let mut known = std::iter::once(self.primary()).chain(self.members.iter().copied()).chain(self.acting()).chain(self.up());
+        known.find(|member| member.osd == osd).unwrap_or(PgShard::new(osd, self.whoami.shard))
+    }
     /// Members that each write goes to, ourselves among them. None before they are chosen.
     pub fn members(&self) -> &Members {
         &self.members

@@ -254,6 +254,8 @@ fn a_group_with_a_hole_is_active_and_undersized() {
     assert!(!p.activated(p.whoami(), &mut record, Stamp(3)) && p.activated(last, &mut record, Stamp(3)) && p.is_active());
     p.recovered(&mut record);
     assert!(!p.is_clean() && p.bits() & pg_state::UNDERSIZED != 0);
+    // Some messages name no place.
+    assert_eq!([0, 2, 7].map(|osd| p.member_on(osd)), [p.whoami(), last, PgShard::new(7, 0)]);
 }
 
 #[test]
