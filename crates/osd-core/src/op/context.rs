@@ -1,10 +1,11 @@
 //! Objects as the placement group knows them: loaded from the store's attributes, and found at a snapshot.
 
 use super::plan::{ObjectContext, PlanStop};
+use super::source::Source;
 use denc::{Decoder, Denc};
-use store::{ObjectStore, StoreError};
+use store::StoreError;
 use types::object_info::{OI_ATTR, SS_ATTR};
-use types::{CEPH_NOSNAP, CollId, GHObject, HObject, ObjectInfo, SnapId, SnapSet};
+use types::{CEPH_NOSNAP, HObject, ObjectInfo, SnapId, SnapSet};
 
 impl From<StoreError> for PlanStop {
     fn from(error: StoreError) -> Self {
@@ -43,10 +44,10 @@ impl ObjectContext {
 }
 
 /// Reads an object's record; for a head also its snapshots. The context's name is the one given: what keeps it longer than a message detaches it.
-pub fn load_object(store: &dyn ObjectStore, coll: CollId, hobj: &HObject) -> Result<ObjectContext, PlanStop> {
-    let gobj = GHObject::plain(hobj.clone());
+pub fn load_object(source: Source<'_>, hobj: &HObject) -> Result<ObjectContext, PlanStop> {
+    let gobj = source.name(hobj.clone());
     // A clone's second attribute means nothing.
-    let [info, snaps] = match store.two_attrs(coll, &gobj, [OI_ATTR.as_bytes(), SS_ATTR.as_bytes()]) {
+    let [info, snaps] = match source.two_attrs(&gobj, [OI_ATTR.as_bytes(), SS_ATTR.as_bytes()]) {
         Ok(both) => both,
         Err(StoreError::NoObject(..)) => return Ok(ObjectContext::absent(gobj.hobj)),
         Err(other) => return Err(other.into()),

@@ -1,19 +1,22 @@
 //! The state of one request while its operations run, one after the other.
 //!
-//! Holds what every operation works on ([`Exec`]) and how results of a vector combine; the operations themselves are in the modules beside.
+//! Holds what every operation works on ([`Exec`]), how results of a vector combine, and how an object is read: a missing one has nothing,
+//! and what must be fetched stops the plan. The operations themselves are in the modules beside.
 
 use super::costs::Costs;
 use super::mods::Mods;
 use super::plan::{ObjectContext, OpResult, OutData, PlanCtx, PlanStop, WatchEffect};
+use super::source::Source;
 use crate::planted::{Bug, planted};
 use base::crc32c;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use store::ObjectStore;
+use std::ops::ControlFlow;
+use store::{OmapFrom, StoreError, StoreResult};
 use types::errno::EAGAIN;
 use types::osd_op::{OpCode, op_flag};
-use types::{ByteStr, Bytes, CollId, GHObject, IntervalSet, ObjectCleanRegions, ObjectInfo, ObjectStatSum, OsdOp, SnapSet, Transaction};
+use types::{ByteStr, Bytes, GHObject, IntervalSet, ObjectCleanRegions, ObjectInfo, ObjectStatSum, OsdOp, SnapSet, Transaction};
 
 /// Why an operation does not succeed.
 #[derive(Debug)]
@@ -55,8 +58,7 @@ pub(super) fn answer(bytes: impl Into<OutData>) -> Step<Answer> {
 
 pub(super) struct Exec<'a> {
     pub ctx: &'a PlanCtx<'a>,
-    pub store: &'a dyn ObjectStore,
-    pub coll: CollId,
+    pub source: Source<'a>,
     /// The object as it was before the request.
     pub obj: &'a ObjectContext,
     /// Its name in the store.
@@ -100,24 +102,16 @@ pub(super) struct Exec<'a> {
 }
 
 impl<'a> Exec<'a> {
-    pub fn new(
-        ctx: &'a PlanCtx<'a>,
-        store: &'a dyn ObjectStore,
-        coll: CollId,
-        obj: &'a ObjectContext,
-        snapset: &'a SnapSet,
-        ops: &[messages::InOp],
-    ) -> Self {
+    pub fn new(ctx: &'a PlanCtx<'a>, source: Source<'a>, obj: &'a ObjectContext, snapset: &'a SnapSet, ops: &[messages::InOp]) -> Self {
         Self {
             ctx,
-            store,
-            coll,
+            source,
             obj,
-            gobj: GHObject::plain(obj.hobj().clone()),
+            gobj: source.name(obj.hobj().clone()),
             exists: obj.exists,
             info: Cow::Borrowed(&obj.info),
             snapset: Cow::Borrowed(snapset),
-            txn: Transaction::new(coll),
+            txn: Transaction::new(source.coll()),
             known_crc: None,
             modify: false,
             user_modify: false,
@@ -203,6 +197,45 @@ impl<'a> Exec<'a> {
         if self.tracks_ranges && length > 0 {
             self.modified.insert(offset, length);
         }
+    }
+}
+
+/// What the store gave; the default for an object that it does not have (this request has just made it, or will).
+fn given<T: Default>(result: StoreResult<T>) -> Step<T> {
+    match result {
+        Ok(value) => Ok(value),
+        Err(StoreError::NoObject(..)) => Ok(T::default()),
+        Err(other) => Err(Stop::Plan(other.into())),
+    }
+}
+
+impl Exec<'_> {
+    pub fn store_read(&self, obj: &GHObject, offset: u64, length: u64) -> Step<OutData> {
+        given(self.source.read(obj, offset, length))
+    }
+    /// Several ranges, one after the other.
+    pub fn store_read_ranges(&self, obj: &GHObject, ranges: &[(u64, u64)]) -> Step<OutData> {
+        given(self.source.read_ranges(obj, &ranges.iter().copied().collect()))
+    }
+    pub fn store_extents(&self, obj: &GHObject, offset: u64, length: u64) -> Step<Vec<(u64, u64)>> {
+        Ok(given(self.source.extents(obj, offset, length))?.as_slice().to_vec())
+    }
+    pub fn store_attr(&self, obj: &GHObject, stored_name: &ByteStr) -> Step<Option<Bytes>> {
+        given(self.source.attr(obj, stored_name.as_slice()))
+    }
+    pub fn store_attrs(&self, obj: &GHObject) -> Step<Vec<(ByteStr, Bytes)>> {
+        given(self.source.attrs(obj))
+    }
+    pub fn store_omap_header(&self, obj: &GHObject) -> Step<Bytes> {
+        given(self.source.omap_header(obj))
+    }
+    pub fn store_omap_get(&self, obj: &GHObject, keys: &[ByteStr]) -> Step<Vec<(ByteStr, Bytes)>> {
+        given(self.source.omap_get(obj, keys))
+    }
+    /// Shows pairs in order until `visit` has enough (false).
+    pub fn store_omap_scan(&self, obj: &GHObject, from: OmapFrom<'_>, visit: &mut dyn FnMut(&ByteStr, &Bytes) -> bool) -> Step<()> {
+        let mut visit = |key: &ByteStr, value: &Bytes| if visit(key, value) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+        given(self.source.omap_scan(obj, from, &mut visit))
     }
 }
 

@@ -6,17 +6,17 @@ use super::exec::{Exec, kb};
 use super::info::OpInfo;
 use super::plan::{Awaited, ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind, PlanStop};
 use super::read::whole;
+use super::source::Source;
 use crate::planted::{Bug, planted};
 use denc::{Denc, Encoder};
 use messages::{InOp, MOSDOp};
 use smallvec::{SmallVec, smallvec};
-use store::ObjectStore;
 use types::errno::{EINVAL, ENOENT, EOLDSNAPC, EOVERFLOW};
 use types::object_info::{OI_ATTR, SS_ATTR};
 use types::osd_op::{OpCode, op_flag, osd_flag};
 use types::{
-    ByteStr, Bytes, CEPH_NOSNAP, CEPH_SNAPDIR, CollId, EVersion, LogOp, ModDesc, ObjectStatSum, OpReturn, PgLogEntry, SnapSet, SpgId,
-    Transaction, UTime,
+    ByteStr, Bytes, CEPH_NOSNAP, CEPH_SNAPDIR, CollId, EVersion, LogOp, ObjectStatSum, OpReturn, PgLogEntry, SnapSet, SpgId, Transaction,
+    UTime,
 };
 
 /// Bytes that an object's record usually takes.
@@ -26,14 +26,7 @@ const INFO_ROOM: usize = 384;
 ///
 /// The group has looked at epoch, capabilities, names, sizes, duplicates and order before, and looks at full flags after (by
 /// [`Plan::stats`]).
-pub fn plan(
-    ctx: &PlanCtx<'_>,
-    store: &dyn ObjectStore,
-    coll: CollId,
-    head: &ObjectContext,
-    info: &OpInfo,
-    m: &MOSDOp,
-) -> Result<Plan, PlanStop> {
+pub fn plan(ctx: &PlanCtx<'_>, source: Source<'_>, head: &ObjectContext, info: &OpInfo, m: &MOSDOp) -> Result<Plan, PlanStop> {
     let clone;
     let mut obj = head;
     if m.hobj.snap != CEPH_NOSNAP && m.hobj.snap != CEPH_SNAPDIR {
@@ -45,7 +38,7 @@ pub fn plan(
         match at {
             AtSnap::Head => {}
             AtSnap::Clone(snap) => {
-                clone = load_object(store, coll, &head.hobj().at_snap(snap))?;
+                clone = load_object(source, &head.hobj().at_snap(snap))?;
                 obj = &clone;
             }
             AtSnap::Nothing => return Err(PlanStop::Reply(ENOENT)),
@@ -60,7 +53,7 @@ pub fn plan(
     } else if m.has(osd_flag::ORDERSNAP) && ctx.snapc.seq < head.snapset.seq {
         return Err(PlanStop::Reply(EOLDSNAPC));
     }
-    let mut exec = Exec::new(ctx, store, coll, obj, &head.snapset, &m.ops);
+    let mut exec = Exec::new(ctx, source, obj, &head.snapset, &m.ops);
     let (result, results) = match ctx.snapc.is_valid() {
         true => exec.run(&m.ops).map_err(|stop| match (stop, &m.ops[..]) {
             (PlanStop::Wait(ticket), [only]) if only.op.code == OpCode::READ && !may_write && !info.may_cache => {
@@ -128,7 +121,6 @@ fn error_entry(ctx: &PlanCtx<'_>, hobj: &types::HObject, result: i32, op_returns
         version: ctx.at_version,
         reqid: ctx.reqid,
         mtime: UTime::ZERO,
-        mod_desc: ModDesc::unrollbackable(),
         return_code: result,
         op_returns,
         ..PgLogEntry::default()
@@ -212,7 +204,6 @@ impl Exec<'_> {
             reqid: ctx.reqid,
             mtime: ctx.mtime,
             user_version,
-            mod_desc: ModDesc::unrollbackable(),
             clean_regions: self.clean.take().unwrap_or_default(),
             return_code: result.max(0),
             op_returns: if returnvec { returns(&plan.ops, ctx.limits.write_reply_max) } else { Vec::new() },

@@ -7,16 +7,18 @@
 
 use super::costs::ListCosts;
 use super::plan::{Limits, OpResult, Plan, PlanKind, PlanStop};
+use super::source::Source;
+use crate::pg::backend::name::first_of;
 use crate::pg::range::pg_end;
 use crate::planted::{Bug, planted};
 use classes::InodeTag;
 use denc::{Decoder, Encoder};
 use maps::PgPool;
 use messages::{InOp, MOSDOp};
-use store::{ObjectStore, StoreError};
+use store::StoreError;
 use types::errno::{EINVAL, EMSGSIZE};
 use types::osd_op::OpCode;
-use types::{Bytes, CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, ObjectStatSum, PgId, SpgId, Transaction};
+use types::{Bytes, CEPH_NOSNAP, EVersion, GHObject, HObject, ObjectStatSum, PgId, SpgId, Transaction};
 
 /// The namespace by which clients ask for objects of all namespaces.
 const ALL_NAMESPACES: &[u8] = b"\x01";
@@ -26,15 +28,14 @@ const INTERNAL_NAMESPACE: &[u8] = b".ceph-internal";
 /// Plans a request of listing operations: reads the group's objects as they are now. `pool` is the group's, with its present pg_num.
 /// `found`: a page of what the last scrub found, or an errno.
 pub fn plan_pg(
-    store: &dyn ObjectStore,
-    coll: CollId,
+    source: Source<'_>,
     pgid: SpgId,
     pool: &PgPool,
     limits: &Limits,
     m: &MOSDOp,
     found: &dyn Fn(&Bytes) -> Result<Bytes, i32>,
 ) -> Result<Plan, PlanStop> {
-    let list = List { store, coll, pgid: pgid.pgid, pool, limits, m, found, costs: ListCosts::new(limits) };
+    let list = List { source, pgid: pgid.pgid, pool, limits, m, found, costs: ListCosts::new(limits) };
     let mut ops = Vec::with_capacity(m.ops.len());
     let mut result = 0;
     let mut left = super::costs::answer_max(limits);
@@ -61,7 +62,7 @@ pub fn plan_pg(
         reply_version: EVersion::ZERO,
         reply_user_version: 0,
         data_off: 0,
-        txn: Transaction::new(coll),
+        txn: Transaction::new(source.coll()),
         log: Vec::new(),
         changed: Default::default(),
         snap_index: Vec::new(),
@@ -76,8 +77,7 @@ enum Failure {
 }
 
 struct List<'a> {
-    store: &'a dyn ObjectStore,
-    coll: CollId,
+    source: Source<'a>,
     pgid: PgId,
     pool: &'a PgPool,
     limits: &'a Limits,
@@ -164,14 +164,14 @@ impl List<'_> {
     ) -> Result<(Vec<HObject>, HObject), PlanStop> {
         // What is before the group's own record is being built.
         let cursor = cursor.max(HObject::pgmeta(self.pgid));
-        let mut from = GHObject { generation: 0, ..GHObject::plain(cursor) };
+        let mut from = first_of(self.source.coll(), cursor);
         let mut found = Vec::new();
         let mut names = Vec::new();
         let wanted = self.m.hobj.nspace.as_slice();
         // One page of the store's: it may hold fewer, and what is asked for behind it would drive its leaves out.
         while found.is_empty() && !from.max {
             let Some(rows) = self.costs.page(max).filter(|rows| *rows > 0) else { break };
-            let page = self.store.list(self.coll, &from, &GHObject::max(), rows)?;
+            let page = self.source.list(&from, rows)?;
             self.costs.looked_at(page.objects.len());
             found.extend(page.objects.into_iter().filter(|o| !o.hobj.oid.is_empty() && o.hobj.pool >= 0).map(|o| o.hobj));
             from = page.next.unwrap_or_else(GHObject::max);
@@ -194,7 +194,7 @@ impl List<'_> {
             Filter::Attribute { attr, .. } => &attr[..],
             Filter::InodeTag(_) => InodeTag::ATTRIBUTE,
         };
-        match self.store.attr(self.coll, &GHObject::plain(hobj.clone()), attr) {
+        match self.source.attr(&self.source.name(hobj.clone()), attr) {
             Ok(found) => Ok(match filter {
                 Filter::Attribute { value, .. } => found.is_some_and(|found| found == *value),
                 Filter::InodeTag(filter) => filter.shows(hobj.oid.as_slice(), found.as_ref()),

@@ -14,6 +14,7 @@
 //! | `costs` | what all operations of a request may cost together |
 //! | `mods` | what earlier operations of the vector changed, for later ones |
 //! | `finish` | the object's new record, log entries and answer |
+//! | `source` | the door by which all of them read objects |
 //! | `fetch` | what a request wants of other objects, question by question |
 //! | `copy` | what another object is: COPY_GET, COPY_FROM |
 //! | `list` | listing a placement group |
@@ -52,6 +53,7 @@ pub use plan::{
     ANY_TICKET, Awaited, CLASSES_BY_DEFAULT, ClassList, Limits, NEXT_TURN, ObjectContext, OpResult, OutData, Plan, PlanCtx, PlanKind,
     PlanStop, SnapIndexChange, WatchEffect,
 };
+pub use source::Source;
 pub use trim::{TrimCtx, plan_trim};
 pub(crate) use watch::notify_bytes;
 

@@ -10,9 +10,7 @@ use crate::planted::{Bug, planted};
 use denc::{Denc, Encoder};
 use types::errno::{EBUSY, EFBIG, EINVAL};
 use types::object_info::{OI_ATTR, SS_ATTR, oi_flag};
-use types::{
-    ByteStr, CEPH_NOSNAP, EVersion, GHObject, IntervalSet, LogOp, ModDesc, ObjectInfo, OsdOp, PgLogEntry, SnapId, SnapSet, Transaction,
-};
+use types::{ByteStr, CEPH_NOSNAP, EVersion, IntervalSet, LogOp, ObjectInfo, OsdOp, PgLogEntry, SnapId, SnapSet, Transaction};
 
 /// Ranges that a clone's overlap with its successor has. Source: ours; stock has no limit, and what is written byte by byte makes of 4 MiB
 /// an attribute of 32.
@@ -102,7 +100,7 @@ impl Exec<'_> {
             AtSnap::Nothing => None,
             AtSnap::Clone(clone) => {
                 let name = self.obj.hobj().at_snap(clone);
-                let context = load_object(self.store, self.coll, &name)?;
+                let context = load_object(self.source, &name)?;
                 context.visible().then_some(context)
             }
         };
@@ -118,7 +116,7 @@ impl Exec<'_> {
     }
 
     fn rollback_to(&mut self, snap: SnapId, source: &ObjectContext) -> Step<Answer> {
-        let from = GHObject::plain(source.hobj().clone());
+        let from = self.source.name(source.hobj().clone());
         if self.exists {
             self.txn.remove(&self.gobj);
         }
@@ -222,7 +220,7 @@ impl Exec<'_> {
     fn clone_head(&mut self, version: EVersion) -> (ObjectContext, PgLogEntry, SnapIndexChange) {
         let (old, snapc, seq) = (&self.obj.info, self.ctx.snapc, self.snapset.seq);
         let hobj = self.obj.hobj().at_snap(snapc.seq);
-        let gclone = GHObject::plain(hobj.clone());
+        let gclone = self.source.name(hobj.clone());
         let snaps: Vec<SnapId> = snapc.snaps.iter().copied().take_while(|snap| *snap > seq).collect();
         let info = ObjectInfo {
             version,
@@ -240,7 +238,7 @@ impl Exec<'_> {
             ..ObjectInfo::new(hobj.clone())
         };
         // The clone is made of the object as it was: before everything else that the transaction does.
-        let mut first = Transaction::new(self.coll);
+        let mut first = Transaction::new(self.source.coll());
         first.clone_object(&self.gobj, &gclone);
         first.set_attr(&gclone, ByteStr::from_static(OI_ATTR), info.to_bytes(self.ctx.osd_features));
         first.rm_attr(&gclone, ByteStr::from_static(SS_ATTR));
@@ -264,7 +262,6 @@ impl Exec<'_> {
             user_version: old.user_version,
             mtime: self.info.mtime,
             snaps: snaps.to_bytes(0),
-            mod_desc: ModDesc::unrollbackable(),
             ..PgLogEntry::default()
         };
         let index = SnapIndexChange { clone: hobj, old: Vec::new(), new: snaps };

@@ -1,46 +1,75 @@
-//! Reads of the store as the operations want them: a missing object has nothing, what must be fetched stops the plan.
+//! The one door by which operations read objects.
+//!
+//! A read is answered from our store, or stops with its ticket. A back end whose bytes lie on other members stops the plan as a copy from
+//! another object does ([`super::fetch`]). Holds no rule of how objects lie on members, but for their names ([`crate::pg::backend::name`]).
 
-use super::exec::{Exec, Step, Stop};
-use super::plan::OutData;
+use crate::pg::backend::name::name;
 use std::ops::ControlFlow;
-use store::{OmapFrom, StoreError, StoreResult};
-use types::{ByteStr, Bytes, GHObject};
+use store::{ListPage, ObjectStore, OmapFrom, ReadData, StoreResult};
+use types::{ByteStr, Bytes, CollId, GHObject, HObject, IntervalSet, SnapId};
 
-/// What the store gave; the default for an object that it does not have (this request has just made it, or will).
-fn given<T: Default>(result: StoreResult<T>) -> Step<T> {
-    match result {
-        Ok(value) => Ok(value),
-        Err(StoreError::NoObject(..)) => Ok(T::default()),
-        Err(other) => Err(Stop::Plan(other.into())),
-    }
+/// A group's objects, as plans read them.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    store: &'a dyn ObjectStore,
+    coll: CollId,
 }
 
-impl Exec<'_> {
-    pub fn store_read(&self, obj: &GHObject, offset: u64, length: u64) -> Step<OutData> {
-        given(self.store.read(self.coll, obj, offset, length))
+impl<'a> Source<'a> {
+    pub fn new(store: &'a dyn ObjectStore, coll: CollId) -> Self {
+        Self { store, coll }
+    }
+    pub fn coll(self) -> CollId {
+        self.coll
+    }
+    /// An object's name here.
+    pub fn name(self, obj: HObject) -> GHObject {
+        name(self.coll, obj)
+    }
+    pub fn read(self, obj: &GHObject, offset: u64, length: u64) -> StoreResult<ReadData> {
+        self.store.read(self.coll, obj, offset, length)
     }
     /// Several ranges, one after the other.
-    pub fn store_read_ranges(&self, obj: &GHObject, ranges: &[(u64, u64)]) -> Step<OutData> {
-        given(self.store.read_ranges(self.coll, obj, &ranges.iter().copied().collect()))
+    pub fn read_ranges(self, obj: &GHObject, ranges: &IntervalSet) -> StoreResult<ReadData> {
+        self.store.read_ranges(self.coll, obj, ranges)
     }
-    pub fn store_extents(&self, obj: &GHObject, offset: u64, length: u64) -> Step<Vec<(u64, u64)>> {
-        Ok(given(self.store.extents(self.coll, obj, offset, length))?.as_slice().to_vec())
+    /// The ranges that hold something.
+    pub fn extents(self, obj: &GHObject, offset: u64, length: u64) -> StoreResult<IntervalSet> {
+        self.store.extents(self.coll, obj, offset, length)
     }
-    pub fn store_attr(&self, obj: &GHObject, stored_name: &ByteStr) -> Step<Option<Bytes>> {
-        given(self.store.attr(self.coll, obj, stored_name.as_slice()))
+    /// The bytes that a READ waited for by this ticket, of a head or the clone that serves it.
+    pub fn awaited(self, ticket: u64, obj: &HObject, snap: SnapId, offset: u64, length: u64) -> StoreResult<ReadData> {
+        match self.store.take_read(ticket) {
+            Some(bytes) => Ok(bytes),
+            None => self.read(&self.name(obj.at_snap(snap)), offset, length),
+        }
     }
-    pub fn store_attrs(&self, obj: &GHObject) -> Step<Vec<(ByteStr, Bytes)>> {
-        given(self.store.attrs(self.coll, obj))
+    pub fn attr(self, obj: &GHObject, stored_name: &[u8]) -> StoreResult<Option<Bytes>> {
+        self.store.attr(self.coll, obj, stored_name)
     }
-    pub fn store_omap_header(&self, obj: &GHObject) -> Step<Bytes> {
-        given(self.store.omap_header(self.coll, obj))
+    pub fn two_attrs(self, obj: &GHObject, stored_names: [&[u8]; 2]) -> StoreResult<[Option<Bytes>; 2]> {
+        self.store.two_attrs(self.coll, obj, stored_names)
     }
-    pub fn store_omap_get(&self, obj: &GHObject, keys: &[ByteStr]) -> Step<Vec<(ByteStr, Bytes)>> {
-        given(self.store.omap_get(self.coll, obj, keys))
+    pub fn attrs(self, obj: &GHObject) -> StoreResult<Vec<(ByteStr, Bytes)>> {
+        self.store.attrs(self.coll, obj)
     }
-    /// Shows pairs in order until `visit` has enough (false).
-    pub fn store_omap_scan(&self, obj: &GHObject, from: OmapFrom<'_>, visit: &mut dyn FnMut(&ByteStr, &Bytes) -> bool) -> Step<()> {
-        let mut visit = |key: &ByteStr, value: &Bytes| if visit(key, value) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
-        given(self.store.omap_scan(self.coll, obj, from, &mut visit))
+    pub fn omap_header(self, obj: &GHObject) -> StoreResult<Bytes> {
+        self.store.omap_header(self.coll, obj)
+    }
+    pub fn omap_get(self, obj: &GHObject, keys: &[ByteStr]) -> StoreResult<Vec<(ByteStr, Bytes)>> {
+        self.store.omap_get(self.coll, obj, keys)
+    }
+    /// Shows pairs in order until `visit` has enough.
+    pub fn omap_scan(
+        self,
+        obj: &GHObject,
+        from: OmapFrom<'_>,
+        visit: &mut dyn FnMut(&ByteStr, &Bytes) -> ControlFlow<()>,
+    ) -> StoreResult<()> {
+        self.store.omap_scan(self.coll, obj, from, visit)
+    }
+    /// A page of objects from a name on.
+    pub fn list(self, from: &GHObject, max: usize) -> StoreResult<ListPage> {
+        self.store.list(self.coll, from, &GHObject::max(), max)
     }
 }

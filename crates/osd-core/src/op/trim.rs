@@ -3,12 +3,12 @@
 //! Source of the facts: Ceph 18.2 `src/osd/PrimaryLogPG.cc` (`trim_object`).
 
 use super::plan::{ObjectContext, Plan, PlanKind, SnapIndexChange};
+use crate::pg::backend::name::name;
 use crate::planted::{Bug, planted};
 use denc::Denc;
 use types::object_info::{OI_ATTR, SS_ATTR, oi_flag};
 use types::{
-    ByteStr, CollId, EVersion, GHObject, HObject, LogOp, ModDesc, ObjectInfo, ObjectStatSum, PgLogEntry, SnapId, SnapSet, SpgId,
-    Transaction, UTime,
+    ByteStr, CollId, EVersion, GHObject, HObject, LogOp, ObjectInfo, ObjectStatSum, PgLogEntry, SnapId, SnapSet, SpgId, Transaction, UTime,
 };
 
 /// What trimming needs to know besides the objects.
@@ -69,6 +69,10 @@ struct Trim<'a> {
 }
 
 impl Trim<'_> {
+    /// An object's name in the store.
+    fn name(&self, obj: &HObject) -> GHObject {
+        name(CollId::Pg(self.ctx.pgid), obj.clone())
+    }
     fn record(&mut self, op: LogOp, soid: &HObject, prior_version: EVersion, snaps: &[SnapId]) {
         self.log.push(PgLogEntry {
             op,
@@ -77,7 +81,6 @@ impl Trim<'_> {
             prior_version,
             mtime: UTime::ZERO,
             snaps: if snaps.is_empty() { Default::default() } else { snaps.to_vec().to_bytes(0) },
-            mod_desc: ModDesc::unrollbackable(),
             ..PgLogEntry::default()
         });
         self.version.version += 1;
@@ -115,7 +118,8 @@ impl Trim<'_> {
         self.forget(&clone.info);
         self.stats.num_object_clones -= 1;
         self.record(LogOp::DELETE, clone.hobj(), clone.info.version, &[]);
-        self.txn.remove(&GHObject::plain(clone.hobj().clone()));
+        let name = self.name(clone.hobj());
+        self.txn.remove(&name);
         ObjectContext::absent(clone.hobj().clone())
     }
 
@@ -132,7 +136,8 @@ impl Trim<'_> {
         if self.snapset.clones.is_empty() && head.info.is_whiteout() && !head.info.has(oi_flag::CACHE_PIN) {
             self.forget(&head.info);
             self.record(LogOp::DELETE, head.hobj(), head.info.version, &[]);
-            self.txn.remove(&GHObject::plain(head.hobj().clone()));
+            let name = self.name(head.hobj());
+            self.txn.remove(&name);
             return ObjectContext::absent(head.hobj().clone());
         }
         self.snapset.snaps.clear();
@@ -146,7 +151,7 @@ impl Trim<'_> {
     fn rewrite(&mut self, info: &mut ObjectInfo, snapset: Option<&SnapSet>) {
         info.prior_version = info.version;
         info.version = self.version;
-        let gobj = GHObject::plain(info.soid.clone());
+        let gobj = self.name(&info.soid);
         let features = self.ctx.osd_features;
         let mut attrs = vec![(ByteStr::from_static(OI_ATTR), info.to_bytes(features))];
         attrs.extend(snapset.map(|set| (ByteStr::from_static(SS_ATTR), set.to_bytes(features))));

@@ -4,14 +4,16 @@
 
 use super::backend::Backend;
 use super::backend::at_store::Submitted;
+use super::backend::name::name;
 use super::members::Members;
 use super::members::tell::Tell;
 use super::range;
 use super::record::Record;
-use crate::shared::Cx;
+use crate::op::Source;
+use crate::shared::{Cx, Shared};
 use maps::PgPool;
 use std::rc::Rc;
-use types::{CollId, Epoch, HObject, SnapContext, SpgId, Transaction};
+use types::{CollId, Epoch, GHObject, HObject, SnapContext, SpgId, Transaction};
 
 /// See the module.
 pub(super) struct Group {
@@ -30,11 +32,19 @@ pub(super) struct Group {
 impl Group {
     /// Everything that the group gave to its own store is durable.
     pub(crate) fn is_settled(&self) -> bool {
-        self.backend.at_store.is_empty()
+        self.backend.is_committed()
     }
     /// The same, and nothing waits for another member.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.is_settled() && self.backend.inflight.is_empty()
+        self.is_settled() && !self.backend.has_writes()
+    }
+    /// The group's objects in our store.
+    pub(super) fn source<'a>(&self, sh: &'a Shared) -> Source<'a> {
+        Source::new(&*sh.store, self.coll)
+    }
+    /// An object's name there.
+    pub(super) fn name(&self, obj: &HObject) -> GHObject {
+        name(self.coll, obj.clone())
     }
     /// The group as it speaks to other members.
     pub(crate) fn tell(&self) -> Tell<'_> {
@@ -46,8 +56,8 @@ impl Group {
     }
     /// What there is no room for now is written by a later tick.
     pub(super) fn save_info_as(&mut self, what: Submitted, cx: &mut Cx<'_>) {
-        let (at_store, peering, txn) = (&mut self.backend.at_store, &self.members.peering, Transaction::new(self.coll));
-        self.record.save(peering.mapping.epoch, &peering.past, what, |delta| at_store.takes(txn, Some(delta), what, cx));
+        let (backend, peering, txn) = (&mut self.backend, &self.members.peering, Transaction::new(self.coll));
+        self.record.save(peering.mapping.epoch, &peering.past, what, |delta| backend.takes(txn, Some(delta), what, cx));
     }
     /// The record is written anew if it names a map more than `lag` epochs old.
     pub(crate) fn refresh_record(&mut self, lag: Epoch, cx: &mut Cx<'_>) {

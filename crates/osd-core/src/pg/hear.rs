@@ -17,6 +17,7 @@ impl Pg {
     /// Another member says something.
     pub(crate) fn hear(&mut self, from: PgShard, said: Said, cx: &mut Cx<'_>) {
         let (requests, work, group) = (&mut self.requests, &mut self.work, &mut self.group);
+        let from = if said.names_sender() { from } else { group.members.peering.member_on(from.osd) };
         match said {
             Said::InOrder(said) => {
                 if group.members.park(from, said) {
@@ -35,7 +36,7 @@ impl Pg {
     }
     /// What was said goes on, as far as the store lets it.
     pub(super) fn hear_parked(&mut self, cx: &mut Cx<'_>) {
-        while !self.group.backend.at_store.is_unsettled()
+        while !self.group.backend.is_unsettled()
             && let Some((from, said)) = self.group.members.next_parked()
         {
             let result = match &said {
@@ -103,7 +104,8 @@ impl Pg {
             self.group.members.peering.merged(m.info.clone(), Missing::from(m.missing.clone()), cx.clock.mono);
         } else if self.group.members.peering.is_asked_for_log(from) {
             let missing = Missing::from(m.missing.clone());
-            let member = match Member::judge(self.group.record.log(), m.info.clone(), &PeerLog::check(m.log.clone())?, missing) {
+            let (layout, theirs) = (self.group.backend.layout(), PeerLog::check(m.log.clone())?);
+            let member = match Member::judge(layout, self.group.record.log(), m.info.clone(), &theirs, missing) {
                 // The part that was asked for begins behind the point where the logs part.
                 Err(LogError::Unanchored(_)) => {
                     self.group.tell().query_log(from, None, cx);
@@ -139,7 +141,7 @@ impl Pg {
             return;
         }
         self.group.members.peering.complete_on_disk(from, complete);
-        if let Some(version) = self.group.backend.inflight.version_of(number) {
+        if let Some(version) = self.group.backend.version_of(number) {
             self.arrived(from, version, cx);
         }
     }

@@ -4,7 +4,7 @@
 //! is [`super::record`]'s own. [`Group::assert_whole`] reads the group's part of the store, and is for tests and the cluster simulator. Changes nothing.
 
 use super::members::peering::State;
-use crate::op::load_object;
+use crate::op::{PlanStop, Source, load_object};
 use crate::pg::group::Group;
 use std::collections::BTreeSet;
 use store::{ObjectStore, StoreError};
@@ -14,7 +14,7 @@ impl Group {
     /// The part that costs a few comparisons.
     #[inline]
     pub(super) fn assert_invariants(&self) {
-        if let Some(last) = self.backend.inflight.last_version() {
+        if let Some(last) = self.backend.last_write() {
             assert!(last <= self.record.info().last_update, "{}: a write in flight at {last} is not in the log", self.pgid);
             assert!(self.members.peering.is_primary(), "{}: another than the primary has writes in flight", self.pgid);
         }
@@ -36,13 +36,13 @@ impl Group {
                 );
             }
             State::ReplicaActive => assert!(!peering.is_primary(), "{pgid}: follows itself"),
-            _ => assert!(self.backend.inflight.is_empty(), "{pgid}: writes are in flight while it peers"),
+            _ => assert!(!self.backend.has_writes(), "{pgid}: writes are in flight while it peers"),
         }
         if peering.is_active() {
             let (m, enough) = (&peering.mapping, peering.mapping.min_size as usize);
-            assert!(m.acting.len() >= enough, "{pgid}: serves with {:?} of {enough}", m.acting);
+            assert!(m.serving() >= enough, "{pgid}: serves with {:?} of {enough}", m.acting);
         }
-        for write in self.backend.inflight.iter() {
+        for write in self.backend.writes() {
             assert!(write.waiting.iter().all(|m| peering.members().contains(m)), "{pgid}: a write waits for one that is no member");
         }
         match self.agrees_with(store) {
@@ -75,10 +75,10 @@ impl Group {
             {
                 continue;
             }
-            let context = match load_object(store, self.coll, &e.soid) {
+            let context = match load_object(Source::new(store, self.coll), &e.soid) {
                 Ok(context) => context,
-                Err(crate::op::PlanStop::Wait(ticket)) => return Err(StoreError::Wait(ticket)),
-                Err(crate::op::PlanStop::Store(what)) => return Err(StoreError::Damaged { coll: self.coll, what }),
+                Err(PlanStop::Wait(ticket)) => return Err(StoreError::Wait(ticket)),
+                Err(PlanStop::Store(what)) => return Err(StoreError::Damaged { coll: self.coll, what }),
                 Err(stop) => panic!("{pgid}: {}: {stop:?}", e.soid),
             };
             assert_eq!(context.exists, !e.is_delete(), "{pgid}: {} is not what entry {} left", e.soid, e.version);

@@ -62,6 +62,8 @@ pub struct Mark {
 pub struct Log {
     head: EVersion,
     tail: EVersion,
+    /// The mark of roll-forward: what it takes to undo entries is kept for those above it, and for none where there is no mark.
+    forward: Option<EVersion>,
     /// Duplicates, then entries; oldest first.
     items: VecDeque<LogItem>,
     /// How many of `items` are duplicates only.
@@ -156,6 +158,15 @@ impl Log {
     }
     pub fn tail(&self) -> EVersion {
         self.tail
+    }
+    /// Entries up to here can't be undone in place any more.
+    pub fn can_rollback_to(&self) -> EVersion {
+        self.forward.map_or(self.head, |forward| forward.min(self.head))
+    }
+    /// Sets the mark of roll-forward.
+    #[cfg(test)]
+    pub fn roll_forward_to(&mut self, to: EVersion) {
+        self.forward = Some(to);
     }
     /// How many entries there are.
     pub fn len(&self) -> usize {
@@ -297,7 +308,7 @@ impl Log {
         if merged.is_whole() {
             let mut entries = std::mem::take(&mut self.items);
             let rest = entries.split_off(self.dups);
-            let mut log = Self { head: merged.tail, tail: merged.tail, ..Self::default() };
+            let mut log = Self { head: merged.tail, tail: merged.tail, forward: self.forward, ..Self::default() };
             match &merged.dups {
                 Some(dups) => dups.iter().cloned().for_each(|d| log.push_item(LogItem::of_dup(d))),
                 None => entries.into_iter().for_each(|i| log.push_item(i)),

@@ -37,6 +37,7 @@ use crate::shared::Cx;
 use backend::Backend;
 use backend::at_store::Submitted;
 pub(crate) use backend::at_store::slot_of;
+use backend::layout::Layout;
 use base::Stamp;
 use group::Group;
 use maps::{OsdMap, PgPool, pool_flags};
@@ -75,8 +76,8 @@ impl Pg {
         cx: &Cx<'_>,
     ) -> Self {
         let (pool_snapc, epoch) = (pool.snap_context(), mapping.epoch);
-        let members = Members::new(Peering::new(pgid, cx.sh.whoami, mapping, past, creating, cx.clock.mono));
-        let backend = Backend::new(pgid, slot);
+        let backend = Backend::new(pgid, slot, Layout::of(&pool));
+        let members = Members::new(Peering::new(pgid, backend.layout(), cx.sh.whoami, mapping, past, creating, cx.clock.mono));
         let mut group = Group { pgid, coll: CollId::Pg(pgid), pool, pool_name, pool_snapc, epoch, record, members, backend };
         group.members.peering.mapping.note_in(group.record.stats_mut());
         Self { slot, pgid, group, requests: Requests::new(cx.sh), work: Jobs::new(cx.sh) }
@@ -98,12 +99,10 @@ impl Pg {
             self.group.members.peering.keep_interval(mapping);
             return self.work.recovery_map(&mut self.requests, &mut self.group, cx);
         }
-        self.group.backend.at_store.start_interval();
-        self.group.members.lease.start_interval(
-            &self.group.members.peering.mapping.acting,
-            self.group.members.peering.is_primary(),
-            cx.clock.mono,
-        );
+        self.group.backend.start_interval();
+        let (served, led) =
+            (self.group.members.peering.acting().map(|member| member.osd).collect::<Vec<_>>(), self.group.members.peering.is_primary());
+        self.group.members.lease.start_interval(&served, led, cx.clock.mono);
         self.group.members.peering.start_interval(&mut self.group.record, mapping, before, cx.clock.mono);
         self.group.members.peering.mapping.note_in(self.group.record.stats_mut());
         self.group.record.forget_unsaved();
@@ -113,8 +112,7 @@ impl Pg {
         self.work.end_places(&self.group, cx.sh);
         self.work.end_recovery(&mut self.requests, &mut self.group, cx);
         if planted(Bug::AckAtIntervalEnd) {
-            let held =
-                self.group.backend.inflight.end_interval().into_iter().filter_map(|mut op| Some((op.conn, op.unanswered.take()?.reply)));
+            let held = self.group.backend.end_writes().into_iter().filter_map(|mut op| Some((op.conn, op.unanswered.take()?.reply)));
             held.for_each(|(conn, reply)| cx.send(conn, reply));
         }
         self.requests.requeue(&mut self.work, &mut self.group);
@@ -123,7 +121,7 @@ impl Pg {
 
     /// Peers as far as it goes; what the monitor is to be told is returned.
     pub fn activate_map(&mut self, cx: &mut Cx<'_>) -> Vec<PeerOut> {
-        if self.group.backend.at_store.is_unsettled() {
+        if self.group.backend.is_unsettled() {
             return Vec::new();
         }
         self.hear_parked(cx);
@@ -165,8 +163,8 @@ impl Pg {
 
     /// Something that this group gave to its own store is durable. True if peering waited for it.
     pub fn committed(&mut self, token: u64, cx: &mut Cx<'_>) -> bool {
-        let was_unsettled = self.group.backend.at_store.is_unsettled();
-        match self.group.backend.at_store.committed(token) {
+        let was_unsettled = self.group.backend.is_unsettled();
+        match self.group.backend.committed(token) {
             Submitted::Record => {}
             Submitted::Recovery => self.work.recovery_durable(&mut self.requests, &mut self.group, cx),
             Submitted::Activation(since) => {
@@ -180,13 +178,13 @@ impl Pg {
             Submitted::Write(version) => self.arrived(self.group.members.peering.whoami(), version, cx),
         }
         self.group.assert_invariants();
-        was_unsettled && !self.group.backend.at_store.is_unsettled()
+        was_unsettled && !self.group.backend.is_unsettled()
     }
 
     /// A member has committed a write: what every member has now is answered, in the order of versions.
     fn arrived(&mut self, from: PgShard, version: EVersion, cx: &mut Cx<'_>) {
-        self.group.backend.inflight.arrived(from, version);
-        while let Some(done) = self.group.backend.inflight.next_done() {
+        self.group.backend.arrived(from, version);
+        while let Some(done) = self.group.backend.next_done() {
             let is_bare = done.request.is_none() && done.obj.is_none();
             self.requests.finish(done, &mut self.work, &mut self.group, cx);
             if is_bare {
@@ -227,7 +225,7 @@ impl Pg {
     pub fn reset(&mut self, conn: ConnId, now: Stamp) {
         self.requests.reset(conn, now);
         self.work.reset(conn);
-        self.group.backend.inflight.reset(conn);
+        self.group.backend.reset(conn);
     }
     /// About once a second.
     pub fn tick(&mut self, cx: &mut Cx<'_>) {

@@ -65,7 +65,7 @@ impl Pg {
         reshape: &mut Reshape,
         cx: &mut Cx<'_>,
     ) -> Pg {
-        assert!(self.group.backend.inflight.is_empty(), "a map that splits a group begins an interval");
+        assert!(!self.group.backend.has_writes(), "a map that splits a group begins an interval");
         let child = SpgId { pgid: child, shard: self.group.pgid.shard };
         let bits = split_bits(child.pgid.seed, self.group.pool.pg_num);
         let txn = &mut reshape.txn;
@@ -98,7 +98,7 @@ impl Pg {
         let epoch = peering.mapping.epoch;
         let delta = entries.map(|entries| LogDelta { with: reshape.records, ..record.whole(epoch, &peering.past, entries) });
         let is_written = delta.is_some();
-        if !self.group.backend.at_store.takes(reshape.txn, delta, Submitted::Record, cx) {
+        if !self.group.backend.takes(reshape.txn, delta, Submitted::Record, cx) {
             let why = format!("{}: no room in the store for a split or a merge", self.pgid);
             cx.out.push(Effect::Stop { why: Some(why) });
         }
@@ -110,7 +110,7 @@ impl Pg {
     /// Takes in the objects of another group, which is over then. This one has taken in the map already. If either lacks what it had when they were found
     /// ready, this OSD lacks objects without knowing which: all of them are looked at by a backfill.
     pub(crate) fn merge(&mut self, source: Pg, reshape: &mut Reshape, cx: &mut Cx<'_>) {
-        assert!(self.group.backend.inflight.is_empty() && source.is_settled(), "groups are merged when nothing of them is on its way");
+        assert!(!self.group.backend.has_writes() && source.is_settled(), "groups are merged when nothing of them is on its way");
         backoff::release(source.pgid, cx);
         reshape.txn.merge_collection(source.group.coll, self.group.coll, split_bits(self.group.pgid.pgid.seed, self.group.pool.pg_num));
         reshape.records.push(LogDelta::forget(source.pgid));
@@ -132,7 +132,7 @@ impl Pg {
         txn.create_collection(self.group.coll, split_bits(self.group.pgid.pgid.seed, self.group.pool.pg_num));
         let epoch = self.group.members.peering.mapping.epoch;
         let delta = self.group.record.standing(epoch, &self.group.members.peering.past);
-        self.group.backend.at_store.takes(txn, Some(delta), Submitted::Record, cx);
+        self.group.backend.takes(txn, Some(delta), Submitted::Record, cx);
         self.group.record.saved(epoch, false);
     }
 }

@@ -78,8 +78,7 @@ impl Pg {
     /// Requests that are not answered: what each is and what it waits for.
     pub fn unanswered(&self) -> impl Iterator<Item = (&ReqId, &HObject, Stamp, &'static str)> {
         let waiting = self.requests.waiting().chain(self.work.waiting());
-        let inflight =
-            self.group.backend.inflight.iter().filter_map(|f| Some((&f.reqid, f.obj.as_ref()?, f.received, "waiting for commit")));
+        let inflight = self.group.backend.writes().filter_map(|f| Some((&f.reqid, f.obj.as_ref()?, f.received, "waiting for commit")));
         waiting.map(|op| (&op.reqid, &op.msg.hobj, op.received, op.waits_for)).chain(inflight)
     }
 

@@ -15,7 +15,7 @@ use messages::{MOSDAlive, MOSDPGCreate2, MOSDPGTemp, Message, Paxos};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use store::StoreError;
-use types::{CollId, EVersion, Epoch, HObject, OsdId, PastIntervals, PgHistory, PgId, PgInfo, PgLogEntry, SpgId, features};
+use types::{CollId, EVersion, Epoch, HObject, NO_SHARD, OsdId, PastIntervals, PgHistory, PgId, PgInfo, PgLogEntry, SpgId, features};
 
 /// As what a group is made of which another member told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -356,8 +356,8 @@ impl Shard {
             return false;
         }
         let (Some(pool), Some(mapping)) = (map.pool(pgid.pgid.pool), self.mapping(&map, pgid.pgid)) else { return false };
-        // What we can't code we don't make.
-        if pgid.pgid.seed >= pool.pg_num || pool.is_erasure() {
+        // What we can't code we don't make, and copies have no places.
+        if pgid.pgid.seed >= pool.pg_num || pool.is_erasure() || pgid.shard != NO_SHARD {
             return false;
         }
         let mut info = PgInfo::new(pgid);

@@ -2,7 +2,7 @@
 //! what the store has.
 
 use crate::op::plan::{Limits, ObjectContext, Plan, PlanCtx, PlanKind, PlanStop};
-use crate::op::{OpInfo, TrimCtx, load_object, plan, plan_trim};
+use crate::op::{OpInfo, Source, TrimCtx, load_object, plan, plan_trim};
 use maps::PgPool;
 use messages::{InOp, MOSDOp};
 use std::collections::BTreeSet;
@@ -111,8 +111,11 @@ impl Bench {
             ..MOSDOp::default()
         }
     }
+    pub fn source(&self) -> Source<'_> {
+        Source::new(&self.store, self.coll)
+    }
     pub fn load(&self, hobj: &HObject) -> ObjectContext {
-        load_object(&self.store, self.coll, hobj).unwrap()
+        load_object(self.source(), hobj).unwrap()
     }
 
     /// Plans a message and, if it changes something, makes it so.
@@ -154,7 +157,7 @@ impl Bench {
             min_compat_client: 15,
             required_osd_release: 18,
         };
-        plan(&ctx, &self.store, self.coll, head, &info, m)
+        plan(&ctx, self.source(), head, &info, m)
     }
 
     pub fn apply(&mut self, plan: &mut Plan) {

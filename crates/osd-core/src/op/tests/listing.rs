@@ -39,7 +39,7 @@ fn list(b: &Bench, nspace: &str, ops: Vec<InOp>) -> (i32, Vec<(HObject, Vec<Stri
     let codes: Vec<OpCode> = ops.iter().map(|op| op.op.code).collect();
     let mut m = b.message("", ops);
     m.hobj.nspace = nspace.into();
-    let plan = plan_pg(&b.store, b.coll, b.pgid, &b.pool, &b.limits, &m, &|_| Err(types::errno::ENOENT)).unwrap();
+    let plan = plan_pg(b.source(), b.pgid, &b.pool, &b.limits, &m, &|_| Err(types::errno::ENOENT)).unwrap();
     (plan.result, codes.iter().zip(&plan.ops).map(|(code, op)| page(*code, &op.out.flat())).collect())
 }
 

@@ -422,7 +422,7 @@ fn listing() {
         let ops = vec![InOp::new(OsdOp::with_pgls(code, PglsArgs { count, start_epoch: 0 }), data)];
         let mut m = b.message("", ops);
         m.hobj.nspace = nspace.into();
-        let plan = plan_pg(&b.store, b.coll, b.pgid, &b.pool, &b.limits, &m, &|_| Err(types::errno::ENOENT)).unwrap();
+        let plan = plan_pg(b.source(), b.pgid, &b.pool, &b.limits, &m, &|_| Err(types::errno::ENOENT)).unwrap();
         (plan.result, plan.ops[0].out.flat())
     };
     type Page = (HObject, Vec<((ByteStr, ByteStr), ByteStr)>);
@@ -511,7 +511,7 @@ fn malformed_operations_are_answered() {
         }
         let mut listing = m.clone();
         listing.hobj.hash = 5;
-        plan_pg(&b.store, b.coll, b.pgid, &b.pool, &b.limits, &listing, &|_| Err(types::errno::ENOENT)).unwrap();
+        plan_pg(b.source(), b.pgid, &b.pool, &b.limits, &listing, &|_| Err(types::errno::ENOENT)).unwrap();
     }
 }
 

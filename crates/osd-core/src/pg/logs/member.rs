@@ -3,9 +3,9 @@
 //! The primary reckons what the replica will do by itself when it gets the log: take back its divergent entries, then take in what it lacks
 //! (see [`super::merge`]). Holds no message and no state of peering.
 
-use super::divergent;
 use super::missing::Missing;
 use super::{LogError, PeerLog, common_point};
+use crate::pg::backend::layout::Layout;
 use crate::pg::log::Log;
 use crate::planted::{Bug, planted};
 use std::collections::BTreeSet;
@@ -62,7 +62,7 @@ impl Member {
 
     /// A replica that has told its info, its log (or the part that was asked for) and its missing objects, beside the log that counts. If the
     /// part is [`LogError::Unanchored`], [`Ask::Whole`] is asked.
-    pub fn judge(log: &Log, mut info: PgInfo, theirs: &PeerLog, mut missing: Missing) -> Result<Self, LogError> {
+    pub fn judge(layout: Layout, log: &Log, mut info: PgInfo, theirs: &PeerLog, mut missing: Missing) -> Result<Self, LogError> {
         if theirs.head() != info.last_update {
             return Err(LogError::Info { log: theirs.head(), info: info.last_update });
         }
@@ -77,7 +77,7 @@ impl Member {
         let (kept, divergent) = theirs.entries().split_at(theirs.entries().partition_point(|e| e.version <= common));
         let mut rewound = BTreeSet::new();
         if !planted(Bug::TrustMissing) {
-            rewound.extend(divergent::rewind(divergent, &info.last_backfill, &mut missing).touched);
+            rewound.extend(layout.take_back(divergent, theirs.can_rollback_to(), &info.last_backfill, &mut missing).touched);
         }
         if let Some(need) = missing.newest_need().filter(|need| *need > common && !planted(Bug::TrustMissing)) {
             return Err(LogError::Missing { need, head: common });

@@ -9,9 +9,10 @@
 //! First divergent entries go, then newer ones are taken in: the primary reckons a replica's missing objects in the same two steps, see
 //! [`super::member`]. Holds no store: the outcome says what is to change there.
 
-use super::divergent::{self, Rewound};
 use super::missing::Missing;
 use super::{LogError, PeerLog, common_point};
+use crate::pg::backend::copies::rewind::Rewound;
+use crate::pg::backend::layout::Layout;
 use crate::pg::log::Log;
 use crate::planted::{Bug, planted};
 use std::collections::BTreeSet;
@@ -33,6 +34,8 @@ pub struct Merged {
     pub dups: Option<Vec<PgLogDup>>,
     /// Objects to remove from the store, with all that is known of them (the snapshot index). It may not have all of them.
     pub remove: Vec<HObject>,
+    /// Objects that dropped entries are undone of in place.
+    pub undone: BTreeSet<HObject>,
     /// Changes of the missing set, for the record.
     pub missing: Vec<(HObject, Option<PgMissingItem>)>,
     /// The record in the store can't be changed by a delta.
@@ -42,6 +45,7 @@ pub struct Merged {
 /// Makes our log theirs. `divergent` are our entries above [`common_point`], all of them, oldest first. Objects above `last_backfill` are not
 /// in our store and never missing. An error leaves everything as it was.
 pub fn merge(
+    layout: Layout,
     ours: &Log,
     divergent: &[PgLogEntry],
     theirs: PeerLog,
@@ -49,11 +53,11 @@ pub fn merge(
     missing: &mut Missing,
 ) -> Result<Merged, LogError> {
     let common = common_point(ours, &theirs)?;
-    let PeerLog { head, tail, mut entries, dups } = theirs;
+    let PeerLog { head, tail, mut entries, dups, .. } = theirs;
     let tail = tail.min(ours.tail());
     let newer = entries.split_off(entries.partition_point(|e| e.version <= common));
     entries.truncate(entries.partition_point(|e| e.version <= ours.tail()));
-    let mut out = rewind_to(ours, divergent, common, last_backfill, missing);
+    let mut out = rewind_to(layout, ours, divergent, common, last_backfill, missing);
     let mut touched: BTreeSet<HObject> = std::mem::take(&mut out.missing).into_iter().map(|(obj, _)| obj).collect();
     for e in newer.iter().filter(|e| !e.is_error() && e.soid <= *last_backfill && !planted(Bug::SkipNewMissing)) {
         missing.next_event(e);
@@ -66,6 +70,7 @@ pub fn merge(
 
 /// Takes our log back to an older head, which the primary's info names. `divergent` are our entries above it, all of them, oldest first.
 pub fn rewind(
+    layout: Layout,
     ours: &Log,
     divergent: &[PgLogEntry],
     head: EVersion,
@@ -75,12 +80,12 @@ pub fn rewind(
     if head < ours.tail() || head > ours.head() {
         return Err(LogError::Apart { tail: ours.tail(), head });
     }
-    Ok(rewind_to(ours, divergent, head, last_backfill, missing))
+    Ok(rewind_to(layout, ours, divergent, head, last_backfill, missing))
 }
 
 /// Takes their log in place of ours: a backfill begins anew, and nothing in our store counts.
 pub fn replace(theirs: PeerLog, missing: &mut Missing) -> Merged {
-    let PeerLog { head, tail, entries, mut dups } = theirs;
+    let PeerLog { head, tail, entries, mut dups, .. } = theirs;
     if planted(Bug::LoseDup) {
         dups.pop();
     }
@@ -88,14 +93,14 @@ pub fn replace(theirs: PeerLog, missing: &mut Missing) -> Merged {
     Merged { head, tail, newer: entries, dups: Some(dups), missing: gone, whole: true, ..Merged::default() }
 }
 
-fn rewind_to(ours: &Log, divergent: &[PgLogEntry], to: EVersion, last_backfill: &HObject, missing: &mut Missing) -> Merged {
+fn rewind_to(layout: Layout, ours: &Log, divergent: &[PgLogEntry], to: EVersion, last_backfill: &HObject, missing: &mut Missing) -> Merged {
     assert!(
         divergent.iter().map(|e| e.version).eq(ours.versions_after(to)),
         "the entries that are taken back are those of the log above {to}"
     );
-    let Rewound { remove, touched } = divergent::rewind(divergent, last_backfill, missing);
+    let Rewound { remove, touched, undone } = layout.take_back(divergent, ours.can_rollback_to(), last_backfill, missing);
     let missing = changes(touched, missing);
-    Merged { head: to, tail: ours.tail(), rewind_to: to, remove, missing, ..Merged::default() }
+    Merged { head: to, tail: ours.tail(), rewind_to: to, remove, undone, missing, ..Merged::default() }
 }
 
 fn changes(touched: impl IntoIterator<Item = HObject>, missing: &Missing) -> Vec<(HObject, Option<PgMissingItem>)> {

@@ -113,7 +113,7 @@ impl Missing {
         self.insert(&e.soid, item);
     }
     /// Another version is needed, all of it: its object was written in a history that does not count.
-    pub(super) fn revise_need(&mut self, obj: &HObject, need: EVersion) {
+    pub(in crate::pg) fn revise_need(&mut self, obj: &HObject, need: EVersion) {
         let have = self.get(obj).map_or(EVersion::ZERO, |item| item.have);
         self.insert(obj, PgMissingItem { need, have, delete: false, clean_regions: ObjectCleanRegions::fully_dirty() });
     }

@@ -7,18 +7,17 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`choose`] | the authoritative log, and which members are to serve, by infos alone |
+//! | [`choose`] | the authoritative log, by infos alone |
 //! | [`merge`] | an authoritative log into ours; our log back to an older head |
-//! | [`divergent`] | what becomes of an object that was written in a history that does not count |
 //! | [`member`] | a replica as its primary sees it: asked, judged, brought up to date |
 //! | [`part`] | the part of a log that goes into a message |
 //! | [`missing`] | objects that a member has in its log and not in its store |
 //!
-//! Absent: messages, the store, the states of peering, erasure-coded pools (no entry is ever rolled back in place).
+//! Which of two logs counts, and what becomes of an object that was written in a history that does not count, is the back end's to say
+//! ([`crate::pg::backend::layout`]). Absent: messages, the store, the states of peering.
 //! Source of the facts: Ceph 18.2 `src/osd/{PGLog,PeeringState,osd_types}.{h,cc}`.
 
 pub mod choose;
-mod divergent;
 pub mod member;
 pub mod merge;
 pub mod missing;
@@ -57,13 +56,14 @@ pub enum LogError {
 pub struct PeerLog {
     head: EVersion,
     tail: EVersion,
+    forward: EVersion,
     entries: Vec<PgLogEntry>,
     dups: Vec<PgLogDup>,
 }
 
 impl PeerLog {
     pub fn check(log: PgLog) -> Result<Self, LogError> {
-        let PgLog { head, tail, log: entries, dups, .. } = log;
+        let PgLog { head, tail, log: entries, dups, can_rollback_to: forward, .. } = log;
         if tail > head {
             return Err(LogError::Bounds { tail, head });
         }
@@ -78,13 +78,17 @@ impl PeerLog {
         if let Some(two) = dups.windows(2).find(|two| two[1].version < two[0].version) {
             return Err(LogError::DupOrder(two[1].version));
         }
-        Ok(Self { head, tail, entries, dups })
+        Ok(Self { head, tail, forward, entries, dups })
     }
     pub fn head(&self) -> EVersion {
         self.head
     }
     pub fn tail(&self) -> EVersion {
         self.tail
+    }
+    /// Its sender can't undo entries up to here in place.
+    pub fn can_rollback_to(&self) -> EVersion {
+        self.forward
     }
     /// Ascending.
     pub fn entries(&self) -> &[PgLogEntry] {

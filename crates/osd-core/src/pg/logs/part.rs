@@ -30,6 +30,6 @@ pub fn newest_tail(log: &Log, max: usize) -> EVersion {
 fn part<'a>(log: &Log, entries: impl IntoIterator<Item = &'a PgLogEntry>, tail: EVersion, dups: Vec<PgLogDup>) -> PgLog {
     let entries: Vec<PgLogEntry> = entries.into_iter().filter(|e| e.version > tail).cloned().collect();
     assert!(entries.iter().map(|e| e.version).eq(log.versions_after(tail)), "every entry above {tail} goes into the part");
-    // No entry of a replicated group can be rolled back.
-    PgLog { head: log.head(), tail, log: entries, can_rollback_to: log.head(), rollback_info_trimmed_to: log.head(), dups }
+    let forward = log.can_rollback_to();
+    PgLog { head: log.head(), tail, log: entries, can_rollback_to: forward, rollback_info_trimmed_to: forward, dups }
 }

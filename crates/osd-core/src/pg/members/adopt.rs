@@ -13,7 +13,7 @@ use crate::shared::Cx;
 use messages::PgQuery;
 use messages::osd_peering::query_kind;
 use store::LogDelta;
-use types::{EVersion, GHObject, PgInfo, PgLogEntry, PgShard, Transaction};
+use types::{EVersion, PgInfo, PgLogEntry, PgShard, Transaction};
 
 impl Members {
     /// True if peering waits for the store.
@@ -49,14 +49,14 @@ impl Group {
         let common = self.record.common_point(&theirs, info)?;
         let entries = cx.sh.store.pg_log(self.pgid, EVersion::ZERO, usize::MAX)?;
         let divergent = &entries[entries.partition_point(|e| e.version <= common)..];
-        let merged = self.record.merge(theirs, divergent, info)?;
+        let merged = self.record.merge(self.backend.layout(), theirs, divergent, info)?;
         self.take_merged(&merged, entries, cx);
         Ok(())
     }
     /// Our log goes back to an older head, which is the primary's.
     pub(in crate::pg) fn rewind_log(&mut self, info: &PgInfo, cx: &mut Cx<'_>) -> Result<(), Stop> {
         let divergent = cx.sh.store.pg_log(self.pgid, info.last_update, usize::MAX)?;
-        let merged = self.record.rewind(&divergent, info)?;
+        let merged = self.record.rewind(self.backend.layout(), &divergent, info)?;
         self.take_merged(&merged, divergent, cx);
         Ok(())
     }
@@ -70,9 +70,10 @@ impl Group {
     fn take_merged(&mut self, merged: &Merged, entries: Vec<PgLogEntry>, cx: &mut Cx<'_>) {
         self.members.peering.mapping.note_in(self.record.stats_mut());
         let mut txn = Transaction::new(self.coll);
+        self.backend.layout().undo(&merged.undone);
         for obj in &merged.remove {
             // It need not be there.
-            let obj = GHObject::plain(obj.clone());
+            let obj = self.name(obj);
             txn.touch(&obj);
             txn.remove(&obj);
         }
@@ -81,7 +82,7 @@ impl Group {
             true => LogDelta { missing: Vec::new(), ..delta },
             false => delta,
         };
-        if !self.backend.at_store.takes(txn, Some(delta), Submitted::Record, cx) {
+        if !self.backend.takes(txn, Some(delta), Submitted::Record, cx) {
             let why = format!("{}: the store has no room for what peering found", self.pgid);
             cx.out.push(Effect::Stop { why: Some(why) });
         }

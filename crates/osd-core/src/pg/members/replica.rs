@@ -1,34 +1,20 @@
 //! A member that follows a primary: what it answers, how it is activated, the writes that it takes.
 //!
-//! What a primary did is never refused: a store that has no room for it ends the OSD. The index of snapshots follows from the log entries, as
-//! the transaction is the same for every member.
+//! What a primary did is never refused: a store that has no room for it ends the OSD.
 
 use super::peering::State;
 use super::said::{Acknowledgement, Stop};
 use crate::event::Effect;
 use crate::pg::backend::at_store::Submitted;
-use crate::pg::backend::followed::Followed;
+use crate::pg::backend::copies::write::came;
 use crate::pg::group::Group;
 use crate::pg::logs::PeerLog;
-use crate::pg::snaps;
 use crate::pg::work::Jobs;
-use crate::pg::work::recovery::apply::temp_name;
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;
-use denc::Denc;
 use messages::{MOSDPGLog, MOSDPGUpdateLogMissing, MOSDRepOp, PgLease};
 use store::LogDelta;
-use types::{Bytes, CollId, Epoch, GHObject, HObject, PgInfo, PgLogEntry, PgShard, ReqId, SpgId, Transaction};
-
-/// A write's data in one piece.
-fn flat(pieces: &[Bytes]) -> Bytes {
-    if let [one] = pieces { one.clone() } else { pieces.concat().into() }
-}
-
-/// True for a temporary object beside one of this group.
-fn is_built_for(pgid: SpgId, temp: &HObject, obj: &HObject) -> bool {
-    obj.pool == pgid.pgid.pool && (temp.pool, temp.hash) == (temp_name(obj).hobj.pool, obj.hash) && !temp.oid.is_empty()
-}
+use types::{Epoch, PgInfo, PgShard, ReqId, Transaction};
 
 impl Group {
     /// The primary's log, or what we lack of it: the word to serve.
@@ -54,7 +40,7 @@ impl Group {
             self.members.take_lease(lease, cx);
         }
         self.members.peering.activate_replica(&mut self.record, theirs.last_epoch_started, cx.clock.mono);
-        self.backend.followed = Followed::since(self.record.info().last_update);
+        self.backend.follow_since(self.record.info().last_update);
         self.record.note_complete();
         self.save_info_as(Submitted::Activation(self.members.peering.last_peering_reset), cx);
         Ok(())
@@ -67,7 +53,7 @@ impl Group {
         if !purged.is_empty() {
             // What the entries did not tell: the snapshots of clones that were removed.
             let forget = self.snap_range().forget(&*cx.sh.store, &purged);
-            self.backend.at_store.takes(forget, None, Submitted::Record, cx);
+            self.backend.takes(forget, None, Submitted::Record, cx);
         }
     }
     /// A write of the primary. An error is one of the message: it changes nothing.
@@ -78,34 +64,13 @@ impl Group {
         if self.members.peering.state() != State::ReplicaActive {
             return Err("a write for a member that is not active".into());
         }
-        let entries = Vec::<PgLogEntry>::from_bytes(&m.log).map_err(|e| e.to_string())?;
-        let mut txn = Transaction::from_bytes(&flat(&m.transaction)).map_err(|e| e.to_string())?;
-        if !txn.colls().all(|coll| coll == self.coll || coll == CollId::PgTemp(self.pgid)) {
-            return Err("a write outside of its group".into());
-        }
-        if !self.holds_all(&txn) || !entries.iter().all(|entry| self.holds(&entry.soid)) {
-            return Err("a write of objects of another group".into());
-        }
+        let (entries, txn) = came(m, self.pgid, |obj| self.holds(obj))?;
         self.record.check_order(&entries)?;
-        if txn.colls().next().is_none() {
-            txn.set_home(self.coll);
-        }
-        // A member that does not have the object yet hears only of the entries.
-        let index = if txn.is_empty() { Vec::new() } else { snaps::changes_of(&entries).map_err(|e| e.to_string())? };
-        if !index.is_empty() {
-            txn.append(snaps::note(&index));
-        }
-        if txn.is_empty() && is_built_for(self.pgid, &m.discard_temp_oid, &m.poid) {
-            // What a copy was built as, here too, does not become the object. It need not be there.
-            let temp = GHObject::plain(m.discard_temp_oid.clone());
-            txn.touch(&temp);
-            txn.remove(&temp);
-        }
-        txn = work.after_removals(self.coll, &entries, txn);
+        let txn = work.after_removals(self.coll, &entries, txn);
         // A stock primary does not wait for a member that lacks the object if it recovers that beside its writes: more is missing, or it is deleted.
         let lacks = self.record.missing().contains(&m.poid);
-        entries.iter().for_each(|entry| self.backend.followed.wrote(entry));
-        self.backend.followed.settled(m.min_last_complete_ondisk);
+        self.backend.primary_wrote(&entries);
+        self.backend.settled(m.min_last_complete_ondisk);
         let delta = self.record.follow(entries, lacks, m.pg_stats.clone(), m.pg_trim_to, cx.sh.log_bounds.dups);
         self.keep_for_primary(txn, delta, (m.tid, m.reqid, false), cx);
         Ok(())
@@ -114,10 +79,10 @@ impl Group {
     fn keep_for_primary(&mut self, txn: Transaction, delta: LogDelta, (number, reqid, is_bare): (u64, ReqId, bool), cx: &mut Cx<'_>) {
         let (since, complete) = (self.members.peering.last_peering_reset, self.record.info().last_complete);
         if planted(Bug::ReplicaAckEarly) {
-            self.backend.at_store.takes(txn, Some(delta), Submitted::Record, cx);
+            self.backend.takes(txn, Some(delta), Submitted::Record, cx);
             self.tell().durable(&Acknowledgement { since, number, reqid, complete, is_bare }, cx);
-        } else if self.backend.at_store.takes(txn, Some(delta), Submitted::ReplicaWrite, cx) {
-            self.backend.to_acknowledge.push_back(Acknowledgement { since, number, reqid, complete, is_bare });
+        } else if self.backend.takes(txn, Some(delta), Submitted::ReplicaWrite, cx) {
+            self.backend.owes(Acknowledgement { since, number, reqid, complete, is_bare });
         } else {
             let why = format!("{}: the store has no room for a write that the primary has done", self.pgid);
             cx.out.push(Effect::Stop { why: Some(why) });
@@ -137,14 +102,14 @@ impl Group {
             return Err("entries of objects of another group".into());
         }
         self.record.check_order(&m.entries)?;
-        m.entries.iter().for_each(|entry| self.backend.followed.wrote(entry));
+        self.backend.primary_wrote(&m.entries);
         let delta = self.record.follow_entries(m.entries.clone());
         self.keep_for_primary(Transaction::new(self.coll), delta, (m.rep_tid, ReqId::default(), true), cx);
         Ok(())
     }
     /// The oldest write that is not acknowledged is durable.
     pub(in crate::pg) fn replica_committed(&mut self, cx: &mut Cx<'_>) {
-        let done = self.backend.to_acknowledge.pop_front().expect("each write of a primary is acknowledged once");
+        let done = self.backend.next_acknowledgement();
         // Another interval: its primary asked anew what we have.
         if done.since == self.members.peering.last_peering_reset {
             self.tell().durable(&done, cx);

@@ -43,6 +43,17 @@ pub(crate) enum Said {
     Parts(Envelope, Vec<Part>),
 }
 
+impl Said {
+    /// False if the message names the OSD that it comes from, and not which member that is.
+    pub fn names_sender(&self) -> bool {
+        match self {
+            Self::Lease(_) | Self::Place { .. } | Self::InOrder(InOrder::Scrub(_)) => false,
+            Self::Parts(envelope, _) => envelope.from.osd >= 0,
+            _ => true,
+        }
+    }
+}
+
 /// What is taken in the order in which it came.
 #[derive(Debug)]
 pub(crate) enum InOrder {

@@ -1,13 +1,13 @@
 //! What a placement group reports of itself, and how its objects are counted anew.
 
 use super::peering::Copies;
-use crate::op::ObjectContext;
+use crate::op::{ObjectContext, Source, load_object};
 use crate::pg::group::Group;
 use crate::pg::work::Jobs;
 use crate::shared::Cx;
 use std::collections::BTreeMap;
 use store::ObjectStore;
-use types::{CollId, Epoch, GHObject, ObjectStatSum, PgShard, PgStat, SpgId, UTime, oi_flag, pg_state};
+use types::{CollId, Epoch, GHObject, ObjectStatSum, PgStat, SpgId, UTime, oi_flag, pg_state};
 
 /// Objects looked at in one step of counting.
 const PAGE: usize = 1024;
@@ -42,7 +42,7 @@ pub(crate) fn count_apart(
             return None;
         }
         for obj in page.objects.iter().filter(|obj| obj.hobj.pool == pgid.pgid.pool) {
-            contribution(&crate::op::load_object(store, coll, &obj.hobj).ok()?, sums.entry(group(obj.hobj.hash)).or_default());
+            contribution(&load_object(Source::new(store, coll), &obj.hobj).ok()?, sums.entry(group(obj.hobj.hash)).or_default());
         }
         match page.next {
             Some(next) => at = next,
@@ -64,7 +64,7 @@ impl Group {
         let epoch: Epoch = self.epoch;
         let (log_size, log_dups, tail) = (self.record.log().len() as i64, self.record.log().dups_len() as i64, self.record.log().tail());
         let m = &self.members.peering.mapping;
-        let copies = (m.size as i64).max(m.acting.len() as i64).max(m.up.len() as i64);
+        let copies = (m.size as i64).max(m.serving() as i64).max(self.members.peering.up().count() as i64);
         let Copies { degraded, misplaced, whole } = self.members.peering.copies(&self.record);
         let lacking = self.members.peering.lacking(&self.record, work.unfound_len());
         let (history, last_update) = (self.record.info().history, self.record.info().last_update);
@@ -121,8 +121,7 @@ impl Group {
         if bits & SERVING != 0 && bits & pg_state::CLEAN == 0 {
             s.avail_no_missing.extend(whole);
             if sum.num_objects > 0 {
-                let acting = m.acting.iter().map(|osd| PgShard::new(*osd, self.pgid.shard));
-                s.object_location_counts.insert(acting.collect(), sum.num_objects as i32);
+                s.object_location_counts.insert(self.members.peering.acting().collect(), sum.num_objects as i32);
             }
         }
         s.scrub_sched_status.sched_status = 3;

@@ -8,6 +8,7 @@ use super::lease::Lease;
 use super::peering::Peering;
 use super::said::Acknowledgement;
 use crate::peers::{notify_info, send};
+use crate::pg::backend::Orders;
 use crate::pg::backend::in_flight::InFlight;
 use crate::pg::logs::member::Bring;
 use crate::pg::logs::part;
@@ -24,17 +25,7 @@ use messages::{
     PgLease, PgLeaseAck, PgQuery,
 };
 use types::osd_op::osd_flag;
-use types::{
-    Bytes, CollId, EVersion, Epoch, HObject, PgInfo, PgLog, PgLogEntry, PgMissing, PgShard, Pieces, ScrubMap, SpgId, Transaction, features,
-};
-
-/// A write as other members get it, encoded.
-pub(in crate::pg) struct Payload {
-    txn: Pieces,
-    entries: Bytes,
-    /// For a target that does not have the object yet: nothing is to be done.
-    skipped: Option<Bytes>,
-}
+use types::{EVersion, Epoch, HObject, PgInfo, PgLog, PgLogEntry, PgMissing, PgShard, ScrubMap, SpgId, features};
 
 /// The group as it speaks to others.
 #[derive(Clone, Copy)]
@@ -144,24 +135,18 @@ impl Tell<'_> {
         send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
 
-    /// A write for the other members, if there are any.
-    pub(in crate::pg) fn payload(self, txn: &Transaction, entries: &Vec<PgLogEntry>, coll: CollId, cx: &Cx<'_>) -> Option<Payload> {
-        let features = cx.sh.osd_features;
-        self.peering.others().next()?;
-        let skipped = (!self.peering.targets().is_empty()).then(|| Transaction::new(coll).to_bytes(features));
-        Some(Payload { txn: txn.to_pieces(features), entries: entries.to_bytes(features), skipped })
-    }
     /// Gives members a write by this number. `everywhere`: what every member has on disk, ourselves too: replicas may serve reads of it. `gets`: whether a
     /// target has an object, or will have it by what is on its way.
     pub(in crate::pg) fn write(
         self,
-        payload: Payload,
+        orders: Orders,
         write: &InFlight,
         number: u64,
         everywhere: EVersion,
         gets: impl Fn(PgShard, &HObject) -> bool,
         cx: &mut Cx<'_>,
     ) {
+        let Orders::Copies(payload) = orders;
         let msg = MOSDRepOp {
             tid: number,
             map_epoch: cx.sh.map.epoch,
@@ -207,9 +192,9 @@ impl Tell<'_> {
             pg_trim_to: self.record.log().tail(),
             pg_roll_forward_to: everywhere,
         };
-        let raw = msg.encode(features::SUPPORTED);
         for member in self.peering.others() {
-            send(member.osd, raw.clone(), cx);
+            let msg = MOSDPGUpdateLogMissing { pgid: self.pgid_at(member), ..msg.clone() };
+            send(member.osd, msg.encode(features::SUPPORTED), cx);
         }
     }
     /// A write of the primary is durable here.

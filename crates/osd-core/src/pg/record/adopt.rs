@@ -3,6 +3,7 @@
 //! Holds no rule of how two logs become one, see [`crate::pg::logs::merge`]; what the store is to remove is the caller's.
 
 use super::Record;
+use crate::pg::backend::layout::Layout;
 use crate::pg::logs::merge::{self, Merged};
 use crate::pg::logs::{LogError, PeerLog, common_point};
 use store::LogDelta;
@@ -15,13 +16,19 @@ impl Record {
         common_point(&self.log, theirs)
     }
     /// Our log becomes another member's. `divergent` are our entries above the common point. An error leaves everything as it was.
-    pub(in crate::pg) fn merge(&mut self, theirs: PeerLog, divergent: &[PgLogEntry], info: &PgInfo) -> Result<Merged, LogError> {
-        let merged = merge::merge(&self.log, divergent, theirs, &self.info.last_backfill, &mut self.missing)?;
+    pub(in crate::pg) fn merge(
+        &mut self,
+        layout: Layout,
+        theirs: PeerLog,
+        divergent: &[PgLogEntry],
+        info: &PgInfo,
+    ) -> Result<Merged, LogError> {
+        let merged = merge::merge(layout, &self.log, divergent, theirs, &self.info.last_backfill, &mut self.missing)?;
         Ok(self.adopt(merged, info))
     }
     /// Our log goes back to an older head, which is the primary's. `divergent` are our entries above it.
-    pub(in crate::pg) fn rewind(&mut self, divergent: &[PgLogEntry], info: &PgInfo) -> Result<Merged, LogError> {
-        let merged = merge::rewind(&self.log, divergent, info.last_update, &self.info.last_backfill, &mut self.missing)?;
+    pub(in crate::pg) fn rewind(&mut self, layout: Layout, divergent: &[PgLogEntry], info: &PgInfo) -> Result<Merged, LogError> {
+        let merged = merge::rewind(layout, &self.log, divergent, info.last_update, &self.info.last_backfill, &mut self.missing)?;
         Ok(self.adopt(merged, info))
     }
     /// No log reaches back to what we have: the primary's newest part of it becomes ours, and all objects come by a backfill.

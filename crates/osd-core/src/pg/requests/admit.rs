@@ -162,7 +162,7 @@ impl Requests {
         }
         cx.sh.perf.inc(C::op_dup);
         let reply = error_reply(&op.msg, returned.code, cx.sh.map.epoch, version, user_version, Some(&returned.ops));
-        match group.backend.inflight.get(version) {
+        match group.backend.write_at(version) {
             // Its entry isn't durable: the answer waits for it.
             Some(write) => write.dups.push((op, reply)),
             None => cx.send(op.conn, reply),

@@ -30,7 +30,7 @@ impl Requests {
     /// A request comes to a member that follows. What is no balanced read came to the wrong OSD: its client hears of the map, and sends it again.
     pub(in crate::pg) fn balanced_read(&mut self, mut op: Box<ClientOp>, work: &mut Jobs, group: &mut Group, cx: &mut Cx<'_>) {
         let is_balanced = op.msg.flags & (osd_flag::BALANCE_READS | osd_flag::LOCALIZE_READS) != 0;
-        if !is_balanced || !group.members.peering.mapping.acting.contains(&group.members.peering.whoami().osd) {
+        if !is_balanced || !group.members.peering.acting().any(|member| member == group.members.peering.whoami()) {
             return;
         }
         match admit(&mut op, group, cx) {
@@ -41,7 +41,7 @@ impl Requests {
         if !may_answer(&op, group, cx) {
             return cx.reply_error(&op, EAGAIN);
         }
-        let loaded = load_object(&*cx.sh.store, group.coll, &head_name(&op.msg.hobj));
+        let loaded = load_object(group.source(cx.sh), &head_name(&op.msg.hobj));
         let Some(session) = cx.sh.sessions.get(&op.conn) else { return };
         let plan = loaded.and_then(|ctx| self.plan(&op, session, Some(&ctx), work, group, cx.sh, cx.clock));
         cx.sh.rng.u64();
@@ -76,11 +76,11 @@ fn may_answer(op: &ClientOp, group: &Group, cx: &Cx<'_>) -> bool {
     let history = &group.record.info().history;
     // The primary has said that every member has begun, so what its log had then can't be undone.
     let has_begun = group.members.peering.state() == State::ReplicaActive && history.last_epoch_started >= history.same_interval_since;
-    let has = || group.record.missing().of_name(&head_name(obj)).next().is_none() || planted(Bug::ReplicaReadsMissing);
+    let has_own = || group.record.missing().of_name(&head_name(obj)).next().is_none() || planted(Bug::ReplicaReadsMissing);
     is_read
         && has_begun
         && group.members.lease.may_read(cx.clock.mono)
         && !group.record.info().is_incomplete()
-        && has()
-        && (group.backend.followed.is_settled(obj) || planted(Bug::ReplicaReadsInFlight))
+        && group.backend.layout().is_readable(has_own())
+        && (group.backend.is_settled(obj) || planted(Bug::ReplicaReadsInFlight))
 }

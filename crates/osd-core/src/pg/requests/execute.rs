@@ -64,7 +64,7 @@ impl Requests {
     }
     /// The same, with a context that is not at hand.
     fn load(&mut self, mut op: Box<ClientOp>, turn: Turn, work: &mut Jobs, group: &mut Group, cx: &mut Cx<'_>) {
-        let loaded = load_object(&*cx.sh.store, group.coll, &head_name(&op.msg.hobj));
+        let loaded = load_object(group.source(cx.sh), &head_name(&op.msg.hobj));
         match loaded {
             // What a write makes of it is kept in any case, and few objects are read again soon.
             Ok(ctx) if ctx.info.watchers.is_empty() && op.may_mutate() => self.execute(op, turn, Some(ctx.detached()), work, group, cx),
@@ -176,7 +176,7 @@ impl Requests {
             ..group.plan_cx(op.reqid, &session.peer.addr, sh, clock)
         };
         let head = loaded.unwrap_or_else(|| self.objects.context(&head_name(hobj)).expect("loaded before it is executed"));
-        op::plan(&cx, &*sh.store, group.coll, head, op.info.as_ref().expect("admission looks it up"), &op.msg)
+        op::plan(&cx, group.source(sh), head, op.info.as_ref().expect("admission looks it up"), &op.msg)
     }
 }
 
@@ -291,7 +291,7 @@ impl Requests {
     /// A listing: reads the group's objects as they are now.
     pub(in crate::pg) fn run_pg_op(&mut self, op: Box<ClientOp>, work: &mut Jobs, group: &mut Group, cx: &mut Cx<'_>) {
         let found = |arg: &_| work.scrub_results(arg, group.record.info().history.same_interval_since);
-        match op::plan_pg(&*cx.sh.store, group.coll, group.pgid, &group.pool, &cx.sh.limits, &op.msg, &found) {
+        match op::plan_pg(group.source(cx.sh), group.pgid, &group.pool, &cx.sh.limits, &op.msg, &found) {
             Ok(mut plan) => {
                 let reply = plan_reply(&op.msg, &mut plan, cx.sh.map.epoch, true);
                 account::read_answered(group.pgid, &op, reply.data_len() as u64, cx);

@@ -65,7 +65,7 @@ impl Requests {
     /// flight, reads that the store fetches for, then what waited behind them. If the group is elsewhere now, clients send them there.
     pub(in crate::pg) fn requeue(&mut self, work: &mut Jobs, group: &mut Group) {
         group.members.forget_parked();
-        let mut requests = group.backend.inflight.end_interval();
+        let mut requests = group.backend.end_writes();
         requests.extend(self.store_waiters.end_interval());
         requests.extend(self.objects.end_interval());
         requests.extend(work.end_requests());
@@ -125,7 +125,7 @@ impl Requests {
     /// A head's context, which is at hand from then on.
     pub fn context(&mut self, head: &HObject, group: &Group, cx: &Cx<'_>) -> Result<&ObjectContext, PlanStop> {
         if self.objects.context(head).is_none() {
-            let ctx = load_object(&*cx.sh.store, group.coll, head)?;
+            let ctx = load_object(group.source(cx.sh), head)?;
             self.keep(ctx, cx);
         }
         Ok(self.objects.context(head).expect("kept above"))

@@ -152,39 +152,40 @@ impl Group {
         &mut self,
         mut txn: Transaction,
         ours: Option<Transaction>,
-        entries: Vec<PgLogEntry>,
+        mut entries: Vec<PgLogEntry>,
         inflight: InFlight,
         work: &mut Jobs,
         cx: &mut Cx<'_>,
     ) -> Result<(), Refused> {
         assert!(!entries.is_empty(), "a change has an entry");
         txn.set_home(self.coll);
-        let for_others = self.tell().payload(&txn, &entries, self.coll, cx);
+        self.backend.layout().seal(&mut entries);
+        let for_others = self.backend.orders(&txn, &entries, self.coll, &self.members.peering, cx.sh.osd_features);
         let noted = (!self.members.peering.targets().is_empty()).then(|| entries.clone());
         if let Some(ours) = ours {
             txn.append(ours);
         }
-        self.backend.inflight.follows(self.record.info().last_update);
+        self.backend.follows(self.record.info().last_update);
         let b = cx.sh.log_bounds;
         let bound = LogBound { target: cx.sh.log_target(), trim_min: b.trim_min, trim_max: b.trim_max, dups: b.dups };
-        let (at_store, peering, what) = (&mut self.backend.at_store, &self.members.peering, Submitted::Write(inflight.version));
+        let (backend, peering, what) = (&mut self.backend, &self.members.peering, Submitted::Write(inflight.version));
         let mut everywhere = EVersion::ZERO;
         let complete = |ours| {
             everywhere = peering.complete_everywhere(ours);
             everywhere
         };
-        if let Err(error) = self.record.append(entries, &bound, complete, |delta| at_store.give(txn, Some(delta), what, cx)) {
+        if let Err(error) = self.record.append(entries, &bound, complete, |delta| backend.give(txn, Some(delta), what, cx)) {
             return Err(Refused(Box::new(inflight), error));
         }
-        if let Some(payload) = for_others {
-            let (number, everywhere) = (self.backend.inflight.next_number(), everywhere.min(self.backend.inflight.settled()));
-            self.tell().write(payload, &inflight, number, everywhere, |target, head| work.has_got_to(target, head, self), cx);
+        if let Some(orders) = for_others {
+            let (number, everywhere) = (self.backend.next_number(), everywhere.min(self.backend.everywhere()));
+            self.tell().write(orders, &inflight, number, everywhere, |target, head| work.has_got_to(target, head, self), cx);
             self.members.peering.sent_to_members(self.record.info().last_update);
         }
         if let Some(noted) = noted {
             work.logged(&noted);
         }
-        self.backend.inflight.submitted(inflight);
+        self.backend.submitted(inflight);
         self.assert_invariants();
         Ok(())
     }

@@ -9,7 +9,6 @@ use crate::pg::work::Jobs;
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use store::StoreError;
-use types::GHObject;
 use types::errno::ENOENT;
 
 impl Requests {
@@ -43,13 +42,7 @@ impl Requests {
 
     /// A read whose bytes have come is answered. Nothing of the object was written since: writes wait for it.
     fn bytes_came(&mut self, op: Box<ClientOp>, awaited: Awaited, ticket: u64, work: &mut Jobs, group: &mut Group, cx: &mut Cx<'_>) {
-        let bytes = match cx.sh.store.take_read(ticket) {
-            Some(bytes) => Ok(bytes),
-            None => {
-                let name = GHObject::plain(op.msg.hobj.at_snap(awaited.snap));
-                cx.sh.store.read(group.coll, &name, awaited.offset, awaited.length)
-            }
-        };
+        let bytes = group.source(cx.sh).awaited(ticket, &op.msg.hobj, awaited.snap, awaited.offset, awaited.length);
         if let Err(StoreError::Wait(ticket)) = bytes {
             return self.store_waiters.push(ticket, StoreWaiter::Bytes(op, awaited));
         }

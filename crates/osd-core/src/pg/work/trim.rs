@@ -96,7 +96,7 @@ impl Jobs {
             match plan_trim(&trim, &clone_ctx, &head_ctx) {
                 None => {
                     let gone = SnapIndexChange { clone, old: vec![snap], new: Vec::new() };
-                    if !group.backend.at_store.takes(crate::pg::snaps::note(&[gone]), None, Submitted::Record, cx) {
+                    if !group.backend.takes(crate::pg::snaps::note(&[gone]), None, Submitted::Record, cx) {
                         self.trim.work = Work::stopped(&StoreError::Full);
                     }
                 }
@@ -127,7 +127,7 @@ fn load_clone(
     cx: &Cx<'_>,
 ) -> Result<(ObjectContext, ObjectContext), PlanStop> {
     requests.context(head, group, cx)?;
-    let clone_ctx = load_object(&*cx.sh.store, group.coll, clone)?;
+    let clone_ctx = load_object(group.source(cx.sh), clone)?;
     Ok((clone_ctx, requests.context(head, group, cx)?.clone()))
 }
 
@@ -141,7 +141,7 @@ impl TrimQueue {
             // A clone that a member lacks is in no index of it: which snapshots have none is known when all is recovered.
             return;
         }
-        if group.backend.inflight.iter().any(|write| write.request.is_none()) {
+        if group.backend.writes().any(|write| write.request.is_none()) {
             // A trim that not every member has may be taken back by another interval: then the clone is here again.
             self.work = Work::Waiting(For::Peer);
             return;

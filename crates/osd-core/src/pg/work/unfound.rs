@@ -18,7 +18,7 @@ use crate::shared::Cx;
 use denc::Denc;
 use serde_json::{Value, json};
 use types::object_info::OI_ATTR;
-use types::{ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, PgLogEntry, PgMissingItem, Transaction};
+use types::{ByteStr, EVersion, HObject, LogOp, PgLogEntry, PgMissingItem, Transaction};
 
 /// What becomes of an object that is given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,7 +79,6 @@ impl Jobs {
                 version,
                 prior_version: need,
                 mtime: cx.now(),
-                mod_desc: ModDesc::unrollbackable(),
                 ..PgLogEntry::default()
             };
             entries.push(match how {
@@ -100,24 +99,25 @@ impl Jobs {
     fn submit_entries(
         &mut self,
         ours: Transaction,
-        entries: Vec<PgLogEntry>,
+        mut entries: Vec<PgLogEntry>,
         requests: &mut Requests,
         group: &mut Group,
         cx: &mut Cx<'_>,
     ) -> Result<(), String> {
+        group.backend.layout().seal(&mut entries);
         let write = InFlight::of(&entries, group.members.peering.members().clone());
-        group.backend.inflight.follows(group.record.info().last_update);
-        let at_store = &mut group.backend.at_store;
-        if !group.record.give_up(&entries, |delta| at_store.takes(ours, Some(delta), Submitted::Write(write.version), cx)) {
+        group.backend.follows(group.record.info().last_update);
+        let backend = &mut group.backend;
+        if !group.record.give_up(&entries, |delta| backend.takes(ours, Some(delta), Submitted::Write(write.version), cx)) {
             return Err("the store has no room for it".into());
         }
         let everywhere = group.members.peering.complete_everywhere(group.record.info().last_complete);
         group.members.peering.tell_members(&entries);
         // What targets have got to is not only what they were told.
         self.recover(requests, group, cx, |recovery, host| recovery.restart_backfill(host));
-        group.tell().entries(entries, group.backend.inflight.next_number(), everywhere, cx);
+        group.tell().entries(entries, group.backend.next_number(), everywhere, cx);
         group.members.peering.sent_to_members(group.record.info().last_update);
-        group.backend.inflight.submitted(write);
+        group.backend.submitted(write);
         Ok(())
     }
 
@@ -170,13 +170,13 @@ fn revert(entry: PgLogEntry, txn: &mut Transaction, group: &Group, cx: &Cx<'_>) 
     if ours.have == EVersion::ZERO {
         return Ok(entry);
     }
-    let mut context = load_object(&*cx.sh.store, group.coll, obj).map_err(|stop| format!("{obj} can't be read now: {stop:?}"))?;
+    let mut context = load_object(group.source(cx.sh), obj).map_err(|stop| format!("{obj} can't be read now: {stop:?}"))?;
     if !context.exists || context.info.version != ours.have {
         return Err(format!("{obj} is not here at {}; delete it", ours.have));
     }
     context.info.version = entry.version;
     context.info.prior_version = ours.have;
     let record = context.info.to_bytes(cx.sh.osd_features);
-    txn.set_attr(&GHObject::plain(obj.clone()), ByteStr::from_static(OI_ATTR), record);
+    txn.set_attr(&group.name(obj), ByteStr::from_static(OI_ATTR), record);
     Ok(PgLogEntry { op: LogOp::LOST_REVERT, reverting_to: ours.have, user_version: context.info.user_version, ..entry })
 }

@@ -1,8 +1,9 @@
 //! Whose log counts and which members serve: infos by hand.
 
-use super::super::choose::{Infos, Placement, ask_best_since, choose_acting, find_best};
+use super::super::choose::{Infos, Placement, ask_best_since};
 use super::super::member::{Ask, Bring, Member, ask};
 use super::v;
+use crate::pg::backend::layout::Layout;
 use std::collections::BTreeSet;
 use types::{EVersion, HObject, PgInfo, PgShard, SpgId};
 
@@ -20,7 +21,7 @@ fn infos(of: &[PgInfo]) -> Infos {
     of.iter().enumerate().map(|(n, info)| (osd(n as i32), info.clone())).collect()
 }
 fn best(of: &[PgInfo]) -> Option<i32> {
-    find_best(&infos(of), osd(1), None, false).member.map(|s| s.osd)
+    Layout::Copies.find_best(&infos(of), osd(1), None, false).member.map(|s| s.osd)
 }
 
 #[test]
@@ -40,12 +41,12 @@ fn the_log_that_counts() {
 
     let mut heard = info(5, 1, 10);
     heard.history.last_epoch_started = 6;
-    let found = find_best(&infos(&[heard.clone()]), osd(1), None, false);
+    let found = Layout::Copies.find_best(&infos(&[heard.clone()]), osd(1), None, false);
     assert_eq!((found.member, found.heard_only), (None, true));
-    let found = find_best(&infos(&[heard]), osd(1), None, true);
+    let found = Layout::Copies.find_best(&infos(&[heard]), osd(1), None, true);
     assert_eq!((found.member, found.heard_only), (Some(osd(0)), false));
     let among = BTreeSet::from([osd(0)]);
-    let found = find_best(&infos(&[info(5, 1, 10), info(5, 1, 12)]), osd(1), Some(&among), false);
+    let found = Layout::Copies.find_best(&infos(&[info(5, 1, 10), info(5, 1, 12)]), osd(1), Some(&among), false);
     assert_eq!(found.member, Some(osd(0)), "shorter than another's, but nothing acknowledged is lost");
 }
 
@@ -58,39 +59,39 @@ fn shards(of: impl IntoIterator<Item = i32>) -> BTreeSet<PgShard> {
 #[test]
 fn members_that_are_to_serve() {
     let all = [info(5, 10, 20), info(5, 10, 20), info(5, 10, 20), info(5, 5, 20), info(5, 5, 19)];
-    let out = choose_acting(&infos(&all), osd(0), &PLACE);
+    let out = Layout::Copies.choose_acting(&infos(&all), osd(0), &PLACE);
     assert_eq!((out.acting, out.backfill), (vec![0, 1, 2], shards([])));
 
     // A member that the log doesn't reach is filled; another that is left serves meanwhile.
     let mut gap = all.clone();
     gap[2] = info(4, 1, 9);
-    let out = choose_acting(&infos(&gap), osd(0), &PLACE);
+    let out = Layout::Copies.choose_acting(&infos(&gap), osd(0), &PLACE);
     assert_eq!((out.acting, out.backfill, out.acting_backfill), (vec![0, 1, 3], shards([2]), shards([0, 1, 2, 3])));
-    let out = choose_acting(&infos(&gap), osd(0), &Placement { only_placed: true, ..PLACE });
+    let out = Layout::Copies.choose_acting(&infos(&gap), osd(0), &Placement { only_placed: true, ..PLACE });
     assert_eq!((out.acting, out.backfill), (vec![0, 1], shards([2])));
-    let out = choose_acting(&infos(&gap), osd(0), &Placement { acting: &[0, 1, 4], ..PLACE });
+    let out = Layout::Copies.choose_acting(&infos(&gap), osd(0), &Placement { acting: &[0, 1, 4], ..PLACE });
     assert_eq!(out.acting, [0, 1, 4], "who serves goes on");
 
     // The first of up lacks everything: the member that has the log leads.
     let mut empty = all.clone();
     empty[0] = PgInfo::new(SpgId::default());
-    let out = choose_acting(&infos(&empty), osd(1), &PLACE);
+    let out = Layout::Copies.choose_acting(&infos(&empty), osd(1), &PLACE);
     assert_eq!((out.acting, out.backfill), (vec![1, 2, 3], shards([0])));
     // It lacks little: it leads. Much: not.
     let mut behind = all.clone();
     behind[0] = info(5, 10, 15);
-    assert_eq!(choose_acting(&infos(&behind), osd(1), &PLACE).acting, [0, 1, 2]);
-    assert_eq!(choose_acting(&infos(&behind), osd(1), &Placement { behind_max: 4, ..PLACE }).acting, [1, 0, 2]);
+    assert_eq!(Layout::Copies.choose_acting(&infos(&behind), osd(1), &PLACE).acting, [0, 1, 2]);
+    assert_eq!(Layout::Copies.choose_acting(&infos(&behind), osd(1), &Placement { behind_max: 4, ..PLACE }).acting, [1, 0, 2]);
     // The longest log is a stray's: it leads only if up is far behind, and then the last of up doesn't serve.
     let mut stray = all.clone();
     stray[3] = info(5, 5, 300);
-    assert_eq!(choose_acting(&infos(&stray), osd(3), &PLACE).acting, [3, 0, 1]);
+    assert_eq!(Layout::Copies.choose_acting(&infos(&stray), osd(3), &PLACE).acting, [3, 0, 1]);
 
     // A member within reach of the best log, not of ours: the log is asked for from there on.
     let mut far = all.clone();
     (far[1], far[2]) = (info(5, 1, 21), info(5, 1, 7));
     let far = infos(&far);
-    let out = choose_acting(&far, osd(1), &PLACE);
+    let out = Layout::Copies.choose_acting(&far, osd(1), &PLACE);
     assert_eq!((&out.acting[..], out.backfill), (&[0, 1, 2][..], shards([])));
     assert_eq!(ask_best_since(&far, osd(0), osd(1), &out.acting_backfill), v(5, 7));
     assert_eq!(ask_best_since(&infos(&all), osd(0), osd(1), &shards([0, 1, 2])), v(5, 20));

@@ -5,6 +5,7 @@ use super::super::merge;
 use super::super::missing::Missing;
 use super::super::{LogError, PeerLog};
 use super::{entry, log_of, object, v};
+use crate::pg::backend::layout::Layout;
 use crate::pg::log::Log;
 use types::{EVersion, HObject, LogOp, PgInfo, PgLogDup, PgLogEntry, SpgId};
 
@@ -33,15 +34,15 @@ fn logs_without_a_common_version_are_apart() {
     let ours = Log::load(v(5, 5), v(5, 3), [], entries(&[v(5, 4), v(5, 5)]));
     let mut missing = Missing::default();
     for theirs in [peer(v(5, 6), v(5, 7), &[v(5, 7)]), peer(v(5, 1), v(5, 2), &[v(5, 2)])] {
-        assert!(matches!(merge::merge(&ours, &[], theirs, &HObject::max(), &mut missing), Err(LogError::Apart { .. })));
+        assert!(matches!(merge::merge(Layout::Copies, &ours, &[], theirs, &HObject::max(), &mut missing), Err(LogError::Apart { .. })));
     }
     for to in [v(5, 2), v(5, 6)] {
-        assert!(matches!(merge::rewind(&ours, &[], to, &HObject::max(), &mut missing), Err(LogError::Apart { .. })));
+        assert!(matches!(merge::rewind(Layout::Copies, &ours, &[], to, &HObject::max(), &mut missing), Err(LogError::Apart { .. })));
     }
     // A log that was trimmed is nothing to begin with.
     let fresh = Log::default();
-    assert!(merge::merge(&fresh, &[], peer(v(5, 6), v(5, 7), &[v(5, 7)]), &HObject::max(), &mut missing).is_err());
-    assert!(merge::merge(&fresh, &[], peer(EVersion::ZERO, v(5, 7), &[v(5, 7)]), &HObject::max(), &mut missing).is_ok());
+    assert!(merge::merge(Layout::Copies, &fresh, &[], peer(v(5, 6), v(5, 7), &[v(5, 7)]), &HObject::max(), &mut missing).is_err());
+    assert!(merge::merge(Layout::Copies, &fresh, &[], peer(EVersion::ZERO, v(5, 7), &[v(5, 7)]), &HObject::max(), &mut missing).is_ok());
     assert_eq!(missing.len(), 1);
 }
 
@@ -50,7 +51,7 @@ fn a_replica_that_contradicts_itself_is_refused() {
     let ours = Log::load(v(5, 5), v(5, 3), [], entries(&[v(5, 4), v(5, 5)]));
     let theirs = PeerLog::check(log_of(v(5, 3), v(5, 4), entries(&[v(5, 4)]))).unwrap();
     let info = |last_update| PgInfo { last_update, ..PgInfo::new(SpgId::default()) };
-    let judge = |last_update, missing| Member::judge(&ours, info(last_update), &theirs, missing);
+    let judge = |last_update, missing| Member::judge(Layout::Copies, &ours, info(last_update), &theirs, missing);
     assert_eq!(judge(v(5, 5), Missing::default()), Err(LogError::Info { log: v(5, 4), info: v(5, 5) }));
     let mut beyond = Missing::default();
     beyond.next_event(&entry(LogOp::MODIFY, object(2), v(5, 6), v(1, 1)));
@@ -60,8 +61,8 @@ fn a_replica_that_contradicts_itself_is_refused() {
     let theirs = PeerLog::check(log_of(v(4, 9), v(4, 9), vec![])).unwrap();
     let old = Log::load(v(5, 5), v(3, 1), [], entries(&[v(3, 8), v(5, 5)]));
     let info = |log_tail| PgInfo { log_tail, ..info(v(4, 9)) };
-    assert_eq!(Member::judge(&old, info(v(3, 2)), &theirs, Missing::default()), Err(LogError::Unanchored(v(4, 9))));
+    assert_eq!(Member::judge(Layout::Copies, &old, info(v(3, 2)), &theirs, Missing::default()), Err(LogError::Unanchored(v(4, 9))));
     let whole = PeerLog::check(log_of(v(3, 2), v(4, 9), entries(&[v(3, 8), v(4, 9)]))).unwrap();
-    let judged = Member::judge(&old, info(v(3, 2)), &whole, Missing::default()).unwrap();
+    let judged = Member::judge(Layout::Copies, &old, info(v(3, 2)), &whole, Missing::default()).unwrap();
     assert_eq!((judged.info.last_update, judged.missing.len()), (v(3, 8), 1));
 }

@@ -1,12 +1,14 @@
 //! Intervals of a small cluster: members go and come, peer by their infos and logs as far as they get, write, acknowledge, recover, fill, trim.
 //! Whatever was acknowledged is in every later log, and after each step each member agrees with the model.
 
-use super::super::choose::{Infos, Placement, Serving, ask_best_since, choose_acting, find_best};
+use super::super::choose::{Infos, Placement, Serving, ask_best_since};
 use super::super::member::{Ask, Bring, Member, ask};
 use super::super::missing::Missing;
 use super::super::{LogError, PeerLog};
 use super::model::{Node, World};
 use super::{object, v};
+use crate::pg::backend::layout::{HOLE, Layout};
+use crate::pg::backend::positions::Positions;
 use crate::planted::{self, Bug};
 use base::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +20,7 @@ const OSDS: i32 = 4;
 const SIZE: usize = 3;
 
 struct Cluster {
+    layout: Layout,
     rng: Rng,
     world: World,
     nodes: BTreeMap<OsdId, Node>,
@@ -42,11 +45,12 @@ struct Seen {
 }
 
 impl Cluster {
-    fn new(seed: u64) -> Self {
+    fn new(layout: Layout, seed: u64) -> Self {
         Self {
+            layout,
             rng: Rng::new(seed),
-            world: World::default(),
-            nodes: (0..OSDS).map(|osd| (osd, Node::new())).collect(),
+            world: World::of(layout != Layout::Copies),
+            nodes: (0..OSDS).map(|osd| (osd, Node::of(layout))).collect(),
             epoch: 0,
             last_active: BTreeSet::new(),
             settled: Vec::new(),
@@ -61,6 +65,21 @@ impl Cluster {
         let count = 1 + self.rng.below(max.min(of.len()) as u64) as usize;
         of.into_iter().take(count).map(|(_, osd)| osd).collect()
     }
+    /// A member; of positions each OSD has one.
+    fn member(&self, osd: OsdId) -> PgShard {
+        self.layout.member(osd, osd as usize)
+    }
+    /// The OSDs as a map has them: positions that none of these has are holes.
+    fn placed(&self, osds: &[OsdId]) -> Vec<OsdId> {
+        if self.layout == Layout::Copies {
+            return osds.to_vec();
+        }
+        (0..OSDS).map(|osd| if osds.contains(&osd) { osd } else { HOLE }).collect()
+    }
+    /// The primary of those that serve.
+    fn primary(&self, acting: &[OsdId]) -> PgShard {
+        self.layout.members(acting).next().expect("some serve")
+    }
     fn below(&mut self, end: usize) -> usize {
         self.rng.below(end as u64) as usize
     }
@@ -69,15 +88,23 @@ impl Cluster {
     fn interval(&mut self) {
         self.epoch += 1;
         let mut alive = self.some(0..OSDS, OSDS as usize);
-        if !self.last_active.is_empty() && !alive.iter().any(|osd| self.last_active.contains(osd)) {
-            // Nothing is served until one of them is back.
-            let back: Vec<_> = self.last_active.iter().copied().collect();
+        let is_whole = |all: &Self, alive: &[OsdId]| {
+            let there = alive.iter().filter(|osd| all.last_active.contains(osd)).map(|osd| all.member(*osd));
+            all.last_active.is_empty() || all.layout.is_recoverable(there)
+        };
+        while !is_whole(self, &alive) {
+            // Nothing is served until enough of them are back.
+            let back: Vec<_> = self.last_active.iter().copied().filter(|osd| !alive.contains(osd)).collect();
             alive.push(back[self.below(back.len())]);
         }
         let up = self.some(alive.iter().copied(), SIZE);
-        let infos: Infos = alive.iter().map(|osd| (PgShard::whole(*osd), self.nodes[osd].info.clone())).collect();
+        let up = self.placed(&up);
+        let infos: Infos = alive.iter().map(|osd| (self.member(*osd), self.nodes[osd].info.clone())).collect();
         let Some((serving, best)) = self.agree(&infos, &up) else { return };
-        let primary = PgShard::whole(serving.acting[0]);
+        if !self.layout.is_recoverable(self.layout.members(&serving.acting)) {
+            return;
+        }
+        let primary = self.primary(&serving.acting);
         self.get_log(&infos, primary, best, &serving);
         let started = self.nodes[&primary.osd].history.clone();
         let (kept, more) = started.split_at(self.settled.len().min(started.len()));
@@ -94,9 +121,9 @@ impl Cluster {
         let mut acting = up.to_vec();
         let behind_max = self.rng.below(10);
         for _ in 0..3 {
-            let best = find_best(infos, PgShard::whole(acting[0]), None, false).member?;
+            let best = self.layout.find_best(infos, self.primary(&acting), None, false).member?;
             let place = Placement { up, acting: &acting, up_primary: up[0], size: SIZE, behind_max, only_placed: false };
-            let serving = choose_acting(infos, best, &place);
+            let serving = self.layout.choose_acting(infos, best, &place);
             if serving.acting == acting {
                 return Some((serving, best));
             }
@@ -135,7 +162,8 @@ impl Cluster {
                 None => Member::unasked(node.info.clone()),
                 Some(log) => {
                     let missing = Missing::from(node.missing.to_wire());
-                    let judge = |log| Member::judge(&ours.log(), node.info.clone(), &PeerLog::check(log).unwrap(), missing.clone());
+                    let judge =
+                        |log| Member::judge(self.layout, &ours.log(), node.info.clone(), &PeerLog::check(log).unwrap(), missing.clone());
                     let judged = match judge(log) {
                         Err(LogError::Unanchored(_)) => {
                             self.seen.unanchored += 1;
@@ -184,14 +212,17 @@ impl Cluster {
             }
         }
         for member in &serving.acting_backfill {
-            self.nodes.get_mut(&member.osd).unwrap().info.history.last_epoch_started = epoch;
+            let node = self.nodes.get_mut(&member.osd).unwrap();
+            node.info.history.last_epoch_started = epoch;
+            // The interval begins: what was taken from another log is not undone in place.
+            node.roll_forward(node.info.last_update);
         }
         true
     }
 
     /// Writes, some of which don't arrive everywhere; recovery and backfill meanwhile; then some trim.
     fn serve(&mut self, primary: PgShard, serving: &Serving) {
-        self.last_active = serving.acting.iter().copied().collect();
+        self.last_active = self.layout.members(&serving.acting).map(|member| member.osd).collect();
         let members: Vec<OsdId> = serving.acting_backfill.iter().map(|m| m.osd).collect();
         let mut history = self.nodes[&primary.osd].history.clone();
         let before = history.len();
@@ -221,7 +252,10 @@ impl Cluster {
             }
             if node.info.is_incomplete() {
                 let to = if self.rng.chance(1, 2) { HObject::max() } else { object(self.rng.below(OBJECTS)) };
-                if to > node.info.last_backfill {
+                // An object that is filled in can't be undone: it is none that was just written.
+                let is_written = |v: &EVersion| (&node.info.last_backfill..=&to).contains(&&self.world.entry(*v).soid);
+                let may = self.layout == Layout::Copies || !node.history[before..].iter().any(is_written);
+                if may && to > node.info.last_backfill {
                     let filled = truth.into_iter().filter(|(o, _)| *o > node.info.last_backfill && *o <= to);
                     node.store.extend(filled);
                     node.info.last_backfill = to;
@@ -245,17 +279,27 @@ impl Cluster {
 }
 
 fn run(seed: u64) -> Seen {
-    println!("seed {seed}");
-    let mut cluster = Cluster::new(seed);
+    run_of(Layout::Copies, seed)
+}
+fn run_of(layout: Layout, seed: u64) -> Seen {
+    println!("{layout:?} seed {seed}");
+    let mut cluster = Cluster::new(layout, seed);
     (0..12).for_each(|_| cluster.interval());
     cluster.seen
 }
 
 #[test]
 fn what_was_acknowledged_is_in_every_later_log() {
+    let all = seen_in(Layout::Copies);
+    let enough = all.acknowledged > 1000 && all.divergent > 100 && all.backfills > 100 && all.asked > 100 && all.unanchored > 0;
+    assert!(enough, "the histories have in them what they are for: {all:?}");
+    let all = seen_in(Layout::Positions(Positions { k: 2, n: OSDS as usize }));
+    assert!(all.acknowledged > 500 && all.divergent > 100 && all.backfills > 50, "so have those of positions: {all:?}");
+}
+fn seen_in(layout: Layout) -> Seen {
     let mut all = Seen::default();
     for seed in 0..400 {
-        let seen = run(seed);
+        let seen = run_of(layout, seed);
         all.acknowledged += seen.acknowledged;
         all.divergent += seen.divergent;
         all.backfills += seen.backfills;
@@ -263,8 +307,7 @@ fn what_was_acknowledged_is_in_every_later_log() {
         all.unanchored += seen.unanchored;
     }
     println!("{all:?}");
-    let enough = all.acknowledged > 1000 && all.divergent > 100 && all.backfills > 100 && all.asked > 100 && all.unanchored > 0;
-    assert!(enough, "the histories have in them what they are for: {all:?}");
+    all
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::super::merge::{self, Merged};
 use super::super::missing::Missing;
 use super::super::{LogError, PeerLog, common_point, part};
 use super::{entry, object};
+use crate::pg::backend::layout::Layout;
 use crate::pg::log::Log;
 use base::Rng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,8 @@ enum Change {
 /// Every entry that was ever written, in any history.
 #[derive(Default)]
 pub struct World {
+    /// Writes can be undone in place.
+    is_undoable: bool,
     entries: BTreeMap<EVersion, (PgLogEntry, Change)>,
     snaps: u64,
 }
@@ -45,6 +48,10 @@ pub struct World {
 pub type History = Vec<EVersion>;
 
 impl World {
+    /// A world whose writes can be undone in place, or not.
+    pub fn of(is_undoable: bool) -> Self {
+        Self { is_undoable, ..Self::default() }
+    }
     pub fn entry(&self, version: EVersion) -> &PgLogEntry {
         &self.entries[&version].0
     }
@@ -109,6 +116,7 @@ impl World {
                 e.clean_regions.mark_omap_dirty();
             }
         }
+        e.mod_desc.can_local_rollback = self.is_undoable && !matches!(e.op, LogOp::LOST_DELETE | LogOp::LOST_REVERT);
         self.entries.insert(version, (e, change));
         version
     }
@@ -117,6 +125,10 @@ impl World {
 /// A member, as the code under test has it, with the history that it should have.
 #[derive(Clone, Debug)]
 pub struct Node {
+    layout: Layout,
+    /// The mark of roll-forward, and what each object was before the entries above it.
+    forward: EVersion,
+    undo: Vec<(EVersion, HObject, Option<Content>)>,
     pub info: PgInfo,
     pub record: PgRecord,
     pub missing: Missing,
@@ -128,8 +140,14 @@ pub struct Node {
 
 impl Node {
     pub fn new() -> Self {
+        Self::of(Layout::Copies)
+    }
+    pub fn of(layout: Layout) -> Self {
         let info = PgInfo::new(SpgId::default());
         Self {
+            layout,
+            forward: EVersion::ZERO,
+            undo: Vec::new(),
             record: PgRecord { info: info.clone(), ..PgRecord::default() },
             info,
             missing: Missing::default(),
@@ -141,7 +159,11 @@ impl Node {
     /// The log's short form, from the store's record.
     pub fn log(&self) -> Log {
         let (dups, entries) = (self.record.dups.iter().cloned(), self.record.log.iter().cloned());
-        Log::load(self.info.last_update, self.info.log_tail, dups, entries)
+        let mut log = Log::load(self.info.last_update, self.info.log_tail, dups, entries);
+        if self.layout != Layout::Copies {
+            log.roll_forward_to(self.forward);
+        }
+        log
     }
     pub fn whole(&self) -> PgLog {
         part::whole(&self.log(), &self.record.log)
@@ -163,14 +185,21 @@ impl Node {
         (self.info.last_update, self.info.last_complete) = (version, version);
         self.info.last_user_version = version.version;
         if e.soid <= self.info.last_backfill {
+            self.undo.push((version, e.soid.clone(), self.store.get(&e.soid).cloned()));
             world.apply(version, &mut self.store);
         }
         self.complete();
+    }
+    /// Entries up to here can't be undone from now on.
+    pub fn roll_forward(&mut self, to: EVersion) {
+        self.forward = self.forward.max(to);
+        self.undo.retain(|(version, ..)| *version > to);
     }
     pub fn complete(&mut self) {
         self.info.last_complete = super::super::last_complete(&self.log(), &self.missing);
     }
     pub fn trim(&mut self, to: EVersion, dups_max: usize) {
+        self.roll_forward(to);
         let mut log = self.log();
         log.trim(to, dups_max);
         self.record.log.retain(|e| e.version > to);
@@ -187,7 +216,7 @@ impl Node {
         let log = self.log();
         let common = common_point(&log, &theirs)?;
         let divergent: Vec<_> = self.record.log.iter().filter(|e| e.version > common).cloned().collect();
-        let merged = merge::merge(&log, &divergent, theirs, &self.info.last_backfill, &mut self.missing)?;
+        let merged = merge::merge(self.layout, &log, &divergent, theirs, &self.info.last_backfill, &mut self.missing)?;
         self.history.clone_from(history);
         self.known.retain(|v| history.contains(v));
         self.known.extend(told);
@@ -197,7 +226,7 @@ impl Node {
     pub fn rewind(&mut self, to: EVersion, info: &PgInfo) {
         let divergent: Vec<_> = self.record.log.iter().filter(|e| e.version > to).cloned().collect();
         let log = self.log();
-        let rewound = merge::rewind(&log, &divergent, to, &self.info.last_backfill, &mut self.missing).unwrap();
+        let rewound = merge::rewind(self.layout, &log, &divergent, to, &self.info.last_backfill, &mut self.missing).unwrap();
         self.history.retain(|v| *v <= to);
         self.known.retain(|v| *v <= to);
         self.take(log, rewound, info);
@@ -208,6 +237,7 @@ impl Node {
         self.history.clone_from(history);
         self.info = info.clone();
         self.store.clear();
+        self.undo.clear();
         self.take(log, merged, info);
     }
     fn take(&mut self, mut log: Log, merged: Merged, theirs: &PgInfo) {
@@ -215,6 +245,15 @@ impl Node {
         merged.apply_to_info(&self.missing, theirs, &mut self.info);
         (self.info.last_update, self.info.log_tail) = (merged.head, merged.tail);
         self.info.last_complete = super::super::last_complete(&log, &self.missing);
+        let undone = self.undo.partition_point(|(version, ..)| *version <= merged.rewind_to);
+        for (_, obj, before) in self.undo.split_off(undone).into_iter().rev() {
+            if merged.undone.contains(&obj) {
+                match before {
+                    Some(before) => self.store.insert(obj, before),
+                    None => self.store.remove(&obj),
+                };
+            }
+        }
         for obj in &merged.remove {
             self.store.remove(obj);
         }

@@ -4,6 +4,7 @@ use super::super::merge;
 use super::super::missing::Missing;
 use super::super::{PeerLog, common_point};
 use super::{entry, log_of, object, v};
+use crate::pg::backend::layout::Layout;
 use crate::pg::log::Log;
 use types::{EVersion, HObject, LogOp, ObjectCleanRegions, PgLogEntry, PgMissingItem};
 
@@ -230,7 +231,7 @@ fn divergent_objects_become_what_the_rules_say() {
             let common = common_point(&log, &theirs).unwrap();
             let divergent = &ours[case.common.len()..];
             assert!(divergent.iter().all(|e| e.version > common), "{}", case.name);
-            merge::merge(&log, divergent, theirs, last_backfill, missing).unwrap()
+            merge::merge(Layout::Copies, &log, divergent, theirs, last_backfill, missing).unwrap()
         };
         let mut missing = Missing::default();
         case.before.into_iter().for_each(|i| missing.insert(&object(1), item(i)));

@@ -31,7 +31,7 @@ fn lease_interval(pool: &PgPool, cx: &Cx<'_>) -> Duration {
 impl Members {
     /// The OSD starts with this group. Another member may serve still, by what an earlier life of ours granted or acknowledged.
     pub(crate) fn resume_lease(&mut self, pool: &PgPool, cx: &Cx<'_>) {
-        if (pool.size > 1 || self.peering.mapping.acting.len() > 1) && !planted(Bug::ForgetLeaseAtStart) {
+        if (pool.size > 1 || self.peering.mapping.serving() > 1) && !planted(Bug::ForgetLeaseAtStart) {
             self.lease.resumed(lease_interval(pool, cx), cx.clock.mono);
         }
     }

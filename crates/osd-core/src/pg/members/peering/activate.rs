@@ -1,9 +1,10 @@
 //! How a group becomes active: each member starts the interval, and says so when that is durable there.
 
 use super::{Bring, PeerOut, Peering, State};
+use crate::pg::backend::layout::there;
 use crate::pg::record::Record;
 use base::Stamp;
-use types::{EVersion, Epoch, OsdId, PgShard};
+use types::{EVersion, Epoch, PgShard};
 
 impl Peering {
     /// Starts the interval as its primary.
@@ -59,10 +60,10 @@ impl Peering {
     /// does, too few of them may serve by the exception, and enough without it.
     pub fn gives_back_pg_temp(&mut self) -> bool {
         let m = &self.mapping;
-        let has = |osd: OsdId| self.members.contains(&self.member(osd));
-        let may_lead = m.up_primary != m.acting_primary && has(m.up_primary);
-        let all_have = m.up != m.acting && m.up.iter().all(|osd| has(*osd));
-        let none_stands_in = m.up.len() >= m.size as usize || m.acting.iter().all(|osd| m.up.contains(osd));
+        let has = |member: PgShard| self.members.contains(&member);
+        let may_lead = m.up_primary != m.acting_primary && has(self.layout.member_of(m.up_primary, &m.up));
+        let all_have = m.up != m.acting && self.up().all(has);
+        let none_stands_in = there(&m.up) >= m.size as usize || self.acting().all(|member| self.up().any(|up| up == member));
         let is_over = self.is_recovered && self.serves_members() && none_stands_in && (may_lead || all_have);
         if is_over {
             self.asked_pg_temp = Some(Vec::new());

@@ -1,7 +1,8 @@
 //! Whose log goes on, and which members serve by it: what [`crate::pg::logs`] makes of the infos, asked for where it takes others to do.
 
 use super::{OsdView, Peer, PeerOut, Peering, State};
-use crate::pg::logs::choose::{Infos, Placement, Serving, ask_best_since, choose_acting, find_best};
+use crate::pg::backend::in_flight::Members;
+use crate::pg::logs::choose::{Infos, Placement, Serving, ask_best_since};
 use crate::pg::logs::member::{Ask, Bring, Member, ask};
 use crate::pg::logs::missing::Missing;
 use base::Stamp;
@@ -19,11 +20,14 @@ impl Peering {
     /// Chooses the members; the monitor is asked if the map has others to serve. A better log than ours is asked for.
     pub(super) fn choose(&mut self, info: &PgInfo, map: &dyn OsdView, now: Stamp, out: &mut Vec<PeerOut>) {
         let infos = self.infos(info, map);
-        let Some(best) = find_best(&infos, self.whoami, None, false).member else { return self.enter(State::Incomplete, now) };
+        let Some(best) = self.layout.find_best(&infos, self.whoami, None, false).member else { return self.enter(State::Incomplete, now) };
         let m = &self.mapping;
         let (up, acting, size) = (&m.up[..], &m.acting[..], m.size as usize);
         let place = Placement { up, acting, up_primary: m.up_primary, size, behind_max: BEHIND_MAX, only_placed: false };
-        let Serving { acting: wanted, backfill, acting_backfill } = choose_acting(&infos, best, &place);
+        let Serving { acting: wanted, backfill, acting_backfill } = self.layout.choose_acting(&infos, best, &place);
+        if !self.layout.is_recoverable(self.layout.members(&wanted)) {
+            return self.enter(State::Incomplete, now);
+        }
         if wanted != self.mapping.acting {
             let ask = if wanted == self.mapping.up { Vec::new() } else { wanted };
             if self.asked_pg_temp.as_ref() != Some(&ask) {
@@ -34,9 +38,9 @@ impl Peering {
         }
         self.asked_pg_temp = None;
         // Those that serve, in their order, then those that only follow.
-        self.members = wanted.iter().map(|osd| self.member(*osd)).collect();
-        let follow = acting_backfill.into_iter().filter(|member| !wanted.contains(&member.osd));
-        self.members.extend(follow);
+        let serve: Members = self.layout.members(&wanted).collect();
+        let follow = acting_backfill.into_iter().filter(|member| !serve.contains(member));
+        self.members = serve.iter().copied().chain(follow).collect();
         self.targets = backfill;
         // One that was started again since answers nothing that it was asked before: many maps at once show no moment at which it was down.
         let asked = Some((best, map.up_from(best.osd)));

@@ -3,6 +3,7 @@
 //! Holds no object's way back, which is recovery's. What we lack ourselves is in the group's record, and is handed in.
 
 use super::{OsdView, Peering};
+use crate::pg::backend::layout::there;
 use crate::pg::logs::missing::Missing;
 use crate::pg::record::Record;
 use types::{EVersion, HObject, PgMissingItem, PgShard};
@@ -49,8 +50,8 @@ impl Peering {
         let others: u64 = others.map(|known| known.missing.len() as u64).sum();
         Lacking { on_primary, copies: on_primary + others, unfound }
     }
-    /// Counts copies: what a member of up lacks is misplaced as far as a member beside up has it in its stead, else degraded. Source of the facts: Ceph
-    /// 18.2 `src/osd/PeeringState.cc` (`update_calc_stats`).
+    /// Counts copies: what a member of up lacks is misplaced as far as a member beside up has it in its stead, else degraded. Source of
+    /// the facts: Ceph 18.2 `src/osd/PeeringState.cc` (`update_calc_stats`).
     pub fn copies(&self, ours: &Record) -> Copies {
         let (m, mut copies) = (&self.mapping, Copies::default());
         let objects = ours.info().stats.stats.sum.num_objects.max(0);
@@ -65,9 +66,10 @@ impl Peering {
             if lacks == 0 && !self.targets().contains(member) {
                 copies.whole.push(*member);
             }
-            if m.up.contains(&member.osd) { lacked.push(lacks) } else { beside.push(lacks) }
+            if self.up().any(|up| up == *member) { lacked.push(lacks) } else { beside.push(lacks) }
         }
-        let absent = (m.size as i64).max(m.up.len() as i64) - m.up.len() as i64;
+        let up = there(&m.up) as i64;
+        let absent = (m.size as i64).max(up) - up;
         lacked.extend((absent > 0).then_some(absent * objects));
         lacked.sort_unstable_by(|a, b| b.cmp(a));
         beside.sort_unstable();
@@ -81,14 +83,15 @@ impl Peering {
         copies.misplaced += beside.map(|theirs| (objects - theirs).max(0)).sum::<i64>();
         copies
     }
-    /// True if one of these members has an object at this version, or a former one has it or may yet say so: then a copy that is damaged here is of no
-    /// use to anyone, and one that can be waited for is.
+    /// True if an object can be had at this version of those of these members that have it, and of former ones that have it or may yet say
+    /// so: then what is damaged here is of no use to anyone, and what can be waited for is.
     pub fn may_be_had_elsewhere(&self, obj: &HObject, need: EVersion, members: &[PgShard], map: &dyn OsdView) -> bool {
         let has = |member: PgShard| {
             let known = self.judged_member(member);
             known.is_some_and(|k| k.info.last_update >= need && *obj < k.info.last_backfill && !k.missing.contains(obj))
         };
-        let mut former = self.former(map).into_iter();
-        members.iter().any(|member| has(*member)) || former.any(|(member, state)| state.may_have_more() || has(member))
+        let former = self.former(map);
+        let may = former.iter().filter(|(member, state)| state.may_have_more() || has(*member)).map(|(member, _)| *member);
+        self.layout.is_recoverable(members.iter().copied().filter(|member| has(*member)).chain(may))
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Holds the arithmetic of splits and merges. Holds no state of a group.
 
+use crate::pg::backend::layout::{Layout, there};
 use crate::planted::{Bug, planted};
 use types::{Epoch, OsdId, PgInterval, PgStat};
 
@@ -45,13 +46,17 @@ impl Mapping {
             (s.up_primary, s.acting_primary, s.mapping_epoch) = (self.up_primary, self.acting_primary, self.epoch);
         }
     }
+    /// How many members serve.
+    pub fn serving(&self) -> usize {
+        there(&self.acting)
+    }
     /// True if an interval with these members may serve clients.
     pub fn may_serve(&self) -> bool {
-        self.acting.len() >= if planted(Bug::ActiveBelowMinSize) { 1 } else { self.min_size as usize }
+        self.serving() >= if planted(Bug::ActiveBelowMinSize) { 1 } else { self.min_size as usize }
     }
     /// True if these members could have served clients: an interval that is over is judged by it, the one that is by [`Mapping::may_serve`].
-    pub(super) fn might_have_served(&self) -> bool {
-        self.acting_primary >= 0 && !self.acting.is_empty() && self.acting.len() >= self.min_size as usize
+    pub(super) fn might_have_served(&self, layout: Layout) -> bool {
+        self.acting_primary >= 0 && layout.might_have_served(self.serving(), self.min_size as usize)
     }
     /// These members as an interval of the past.
     pub(super) fn interval(&self, first: Epoch, last: Epoch, maybe_went_rw: bool) -> PgInterval {
@@ -67,7 +72,7 @@ impl Mapping {
     }
     /// True if as many members serve as the pool wants, and just those that the map chose.
     pub fn is_whole(&self) -> bool {
-        self.acting.len() == self.size as usize && self.acting == self.up
+        self.serving() == self.size as usize && self.acting == self.up
     }
 }
 

@@ -29,6 +29,7 @@ pub use lacking::{Copies, Lacking};
 pub use mapping::{Mapping, MergeRole, children, parent_seed};
 
 use crate::pg::backend::in_flight::Members;
+use crate::pg::backend::layout::Layout;
 use crate::pg::logs::member::{Bring, Member};
 use crate::pg::record::Record;
 use crate::planted::{Bug, planted};
@@ -134,6 +135,7 @@ impl Peer {
 #[derive(Debug)]
 pub struct Peering {
     pub pgid: SpgId,
+    layout: Layout,
     whoami: PgShard,
     state: State,
     pub mapping: Mapping,
@@ -175,9 +177,10 @@ pub struct Peering {
 }
 
 impl Peering {
-    pub fn new(pgid: SpgId, whoami: OsdId, mapping: Mapping, past: PastIntervals, creating: bool, now: Stamp) -> Self {
+    pub fn new(pgid: SpgId, layout: Layout, whoami: OsdId, mapping: Mapping, past: PastIntervals, creating: bool, now: Stamp) -> Self {
         Self {
             pgid,
+            layout,
             whoami: PgShard::new(whoami, pgid.shard),
             state: State::Reset,
             last_peering_reset: mapping.epoch,
@@ -208,13 +211,22 @@ impl Peering {
     pub fn whoami(&self) -> PgShard {
         self.whoami
     }
-    /// This OSD as a member of the group.
-    fn member(&self, osd: OsdId) -> PgShard {
-        PgShard::new(osd, self.pgid.shard)
+    /// The members that placement chose.
+    pub fn up(&self) -> impl Iterator<Item = PgShard> {
+        self.layout.members(&self.mapping.up)
+    }
+    /// The members that serve by the present map.
+    pub fn acting(&self) -> impl Iterator<Item = PgShard> {
+        self.layout.members(&self.mapping.acting)
     }
     /// The primary by the present map.
     pub fn primary(&self) -> PgShard {
-        self.member(self.mapping.acting_primary)
+        self.layout.member_of(self.mapping.acting_primary, &self.mapping.acting)
+    }
+    /// The member that an OSD is, of several the one that leads or serves.
+    pub fn member_on(&self, osd: OsdId) -> PgShard {
+        let mut known = std::iter::once(self.primary()).chain(self.members.iter().copied()).chain(self.acting()).chain(self.up());
+        known.find(|member| member.osd == osd).unwrap_or(PgShard::new(osd, self.whoami.shard))
     }
     /// Members that each write goes to, ourselves among them. None before they are chosen.
     pub fn members(&self) -> &Members {
@@ -233,10 +245,10 @@ impl Peering {
         &self.peers
     }
     fn is_mapped(&self, member: PgShard) -> bool {
-        self.mapping.up.contains(&member.osd) || self.mapping.acting.contains(&member.osd)
+        self.up().chain(self.acting()).any(|mapped| mapped == member)
     }
     pub fn is_primary(&self) -> bool {
-        self.mapping.acting_primary == self.whoami.osd
+        self.primary() == self.whoami
     }
     /// Serves clients.
     pub fn is_active(&self) -> bool {
@@ -285,15 +297,14 @@ impl Peering {
             bits |= CREATING;
         }
         // As many members as the pool wants have everything: so it is called, be they others than those that placement chose.
-        let is_full = self.is_active() && self.is_recovered && self.mapping.acting.len() == self.mapping.size as usize;
+        let is_full = self.is_active() && self.is_recovered && self.mapping.serving() == self.mapping.size as usize;
         if is_full || self.is_clean() {
             bits |= CLEAN;
         }
         if self.is_premerge() {
             bits |= PREMERGE;
         }
-        if matches!(self.state, State::Active | State::Peered | State::Activating) && self.mapping.acting.len() < self.mapping.size as usize
-        {
+        if matches!(self.state, State::Active | State::Peered | State::Activating) && self.mapping.serving() < self.mapping.size as usize {
             bits |= UNDERSIZED;
         }
         if self.mapping.up != self.mapping.acting {
@@ -326,12 +337,12 @@ impl Peering {
         if first > 0 && last >= first && last > self.past.last {
             let is_written = (before.up_thru(old.acting_primary) >= first && before.up_from(old.acting_primary) <= first)
                 || (first..=last).contains(&history.last_epoch_clean);
-            self.past.add(false, &old.interval(first, last, old.might_have_served() && is_written));
+            self.past.add(self.layout.has_places(), &old.interval(first, last, old.might_have_served(self.layout) && is_written));
         }
         // Maps that we missed are trimmed: the new interval may be older than the map in which we first see it, and its members may have written. Of what was
         // before it nothing has to be known, as maps stay until every group was clean.
         if has_gap && first > 0 && *skipped.end() > self.past.last {
-            self.past.add(false, &new.interval(*skipped.start(), *skipped.end(), new.might_have_served()));
+            self.past.add(self.layout.has_places(), &new.interval(*skipped.start(), *skipped.end(), new.might_have_served(self.layout)));
         }
         history.same_interval_since = new.epoch;
         if splits(self.pgid.pgid.seed, old.pg_num, new.pg_num) {

@@ -16,22 +16,22 @@ struct Prior {
 
 impl Peering {
     fn prior(&self, info: &PgInfo, map: &dyn OsdView) -> Prior {
-        let mut probe: BTreeSet<PgShard> = self.mapping.acting.iter().chain(&self.mapping.up).map(|osd| self.member(*osd)).collect();
+        let mut probe: BTreeSet<PgShard> = self.acting().chain(self.up()).collect();
         let mut blocked_by = BTreeSet::new();
         for interval in self.past.may_be_rw_back_to(info.history.last_epoch_started).filter(|_| !planted(Bug::ForgetPast)) {
-            let (mut any_up, mut gone) = (false, Vec::new());
+            let (mut there, mut gone) = (Vec::new(), Vec::new());
             for member in &interval.acting {
                 if *member == self.whoami || map.is_up(member.osd) {
-                    any_up = true;
-                    probe.insert(*member);
+                    there.push(*member);
                 } else if map.exists(member.osd) && map.lost_at(member.osd) <= interval.first {
                     gone.push(*member);
                 }
             }
-            // If none of them can be asked, writes of that interval may be lost.
-            if !any_up && !planted(Bug::IgnoreDown) {
+            // If those that can be asked have no whole object among them, writes of that interval may be lost.
+            if !self.layout.is_recoverable(there.iter().copied()) && !planted(Bug::IgnoreDown) {
                 blocked_by.extend(gone);
             }
+            probe.extend(there);
         }
         probe.retain(|member| *member != self.whoami && map.is_up(member.osd));
         Prior { probe, blocked_by }

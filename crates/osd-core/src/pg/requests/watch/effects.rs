@@ -101,7 +101,7 @@ impl Requests {
             return;
         }
         let Some(ctx) = self.objects.context(&obj).cloned() else {
-            match load_object(&*cx.sh.store, group.coll, &obj) {
+            match load_object(group.source(cx.sh), &obj) {
                 Ok(ctx) if ctx.exists => {
                     self.objects.put(Box::new(ctx.detached()));
                     return self.end_watch(obj, key, work, group, cx);
@@ -124,7 +124,7 @@ impl Requests {
         let Ok(what) = OpInfo::of(0, msg.ops.iter().map(|o| (&o.op, &o.indata)), cx.sh.classes) else { return };
         // UNWATCH speaks of the asker's own watch: ask in its name.
         let plan_cx = group.plan_cx(ReqId { name: key.entity, ..reqid }, &info.addr, cx.sh, cx.clock);
-        let Ok(mut plan) = op::plan(&plan_cx, &*cx.sh.store, group.coll, &ctx, &what, &msg) else { return };
+        let Ok(mut plan) = op::plan(&plan_cx, group.source(cx.sh), &ctx, &what, &msg) else { return };
         if plan.kind != PlanKind::Write {
             return;
         }

@@ -1,5 +1,6 @@
 //! Objects of a range with their versions, as one member has them.
 
+use crate::pg::backend::name::name;
 use denc::Decoder;
 use std::collections::BTreeMap;
 use store::{ObjectStore, StoreError};
@@ -70,7 +71,7 @@ pub fn scan(store: &dyn ObjectStore, coll: CollId, begin: &HObject, max: usize) 
     let CollId::Pg(pgid) = coll else { panic!("{coll:?} is no group's collection") };
     // What is being built of parts stands before everything else.
     let begin = begin.max(&HObject::pgmeta(pgid.pgid)).clone();
-    let page = store.list(coll, &GHObject::plain(begin), &GHObject::max(), max.max(1))?;
+    let page = store.list(coll, &name(coll, begin), &GHObject::max(), max.max(1))?;
     let (mut objects, mut wait) = (BTreeMap::new(), None);
     for name in page.objects.iter().filter(|name| name.hobj.pool == pgid.pgid.pool) {
         match store.attr(coll, name, OI_ATTR.as_bytes()) {

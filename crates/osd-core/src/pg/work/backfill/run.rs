@@ -14,6 +14,7 @@
 //! change is missed. How far a target is told it is ends before the first object under way. Holds no message and no transaction.
 
 use super::interval::{Interval, scan};
+use crate::pg::backend::name::name;
 use crate::pg::work::recovery::host::{Host, Part};
 use crate::planted::{Bug, planted};
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,7 +164,7 @@ impl Backfill {
                 self.untold.insert(obj, stats);
                 continue;
             }
-            stats.num_bytes = host.store().stat(host.coll(), &types::GHObject::plain(obj.clone())).map_or(0, |stat| stat.size as i64);
+            stats.num_bytes = host.store().stat(host.coll(), &name(host.coll(), obj.clone())).map_or(0, |stat| stat.size as i64);
             self.untold.insert(obj.clone(), stats);
             self.under_way.insert(obj.clone());
             return Ok(Next::Push(obj, version, to));

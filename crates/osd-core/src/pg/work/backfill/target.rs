@@ -4,12 +4,13 @@
 //! end, so a target never counts an object that is gone. That it has everything it says when that is durable.
 
 use super::interval::scan;
+use crate::pg::backend::name::name;
 use crate::pg::work::recovery::apply::removal;
 use crate::pg::work::recovery::host::{Change, Host, Part};
 use denc::Decoder;
 use store::StoreError;
 use types::object_info::OI_ATTR;
-use types::{EVersion, GHObject, HObject, ObjectInfo, PgShard, PgStat, Transaction};
+use types::{EVersion, HObject, ObjectInfo, PgShard, PgStat, Transaction};
 
 /// The primary asks what is here from a name on.
 ///
@@ -33,7 +34,7 @@ pub fn remove(host: &mut dyn Host, objects: &[(HObject, EVersion)]) -> Result<()
     let mut all = Transaction::new(host.coll());
     let mut changes = Vec::new();
     for (obj, version) in objects {
-        let record = match host.store().attr(host.coll(), &GHObject::plain(obj.clone()), OI_ATTR.as_bytes()) {
+        let record = match host.store().attr(host.coll(), &name(host.coll(), obj.clone()), OI_ATTR.as_bytes()) {
             Ok(record) => record,
             Err(StoreError::NoObject(_)) => continue,
             Err(other) => return Err(other),

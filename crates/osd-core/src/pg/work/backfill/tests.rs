@@ -1,8 +1,9 @@
 //! A primary that is written fills its members, joined by queues; members end and come back with what they have: at rest each has everything.
 
 use super::run::Backfill;
+use crate::pg::backend::copies::cut::Chunk;
+use crate::pg::backend::layout::Layout;
 use crate::pg::logs::missing::Missing;
-use crate::pg::work::recovery::cut::Chunk;
 use crate::pg::work::recovery::host::{Change, Host, Limits, Pace, Part, Slots};
 use crate::pg::work::recovery::run::Recovery;
 use crate::planted::{self, Bug};
@@ -56,6 +57,9 @@ impl Host for Side {
     }
     fn gives_up_own(&mut self, _: &HObject, _: EVersion) -> bool {
         false
+    }
+    fn layout(&self) -> Layout {
+        Layout::Copies
     }
     fn is_primary(&self) -> bool {
         self.is_primary

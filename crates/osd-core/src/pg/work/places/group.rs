@@ -47,7 +47,7 @@ impl Jobs {
         let counts = group.members.peering.copies(&group.record);
         let forced = if kind == Kind::Recovery { pg_state::FORCED_RECOVERY } else { pg_state::FORCED_BACKFILL };
         let m = &group.members.peering.mapping;
-        let serving = if kind == Kind::Recovery { counts.whole.len() } else { m.acting.len() };
+        let serving = if kind == Kind::Recovery { counts.whole.len() } else { m.serving() };
         Urgency {
             is_forced: self.forced & forced != 0,
             is_degraded: counts.degraded > 0,

@@ -11,9 +11,10 @@
 //!
 //! Source of the facts: Ceph 18.2 `src/osd/ReplicatedBackend.cc` (`submit_push_data`, `handle_push`, `handle_pull_response`).
 
-use super::cut::is_complete;
-use super::subset::SIZE_UNKNOWN;
 use crate::op::SnapIndexChange;
+use crate::pg::backend::copies::cut::is_complete;
+use crate::pg::backend::copies::subset::SIZE_UNKNOWN;
+use crate::pg::backend::name::name;
 use crate::pg::range::temp_pool;
 use crate::planted::{Bug, planted};
 use denc::{Decoder, Denc};
@@ -60,8 +61,8 @@ pub struct Incoming {
 }
 
 /// Where an object is built.
-pub fn temp_name(obj: &HObject) -> GHObject {
-    GHObject::plain(HObject { pool: temp_pool(obj.pool), ..obj.clone() })
+pub fn temp_name(coll: CollId, obj: &HObject) -> GHObject {
+    name(coll, HObject { pool: temp_pool(obj.pool), ..obj.clone() })
 }
 
 /// What the first answer to a pull tells of the object goes into what was asked for.
@@ -77,7 +78,7 @@ pub fn agree(asked: &mut ObjectRecoveryInfo, push: &PushOp) {
 
 /// Leftovers of a process that ended while objects were built: a page of names, with which it is to be asked again until there are none.
 pub fn leftovers(store: &dyn ObjectStore, coll: CollId, max: usize) -> Result<Vec<GHObject>, StoreError> {
-    let end = GHObject::plain(HObject { pool: temp_pool(0) + 1, ..HObject::min() });
+    let end = name(coll, HObject { pool: temp_pool(0) + 1, ..HObject::min() });
     Ok(store.list(coll, &GHObject::min(), &end, max)?.objects)
 }
 
@@ -108,9 +109,9 @@ impl Incoming {
         let after = &push.after_progress;
         let complete = after.omap_complete && (after.data_complete || is_complete(after, info));
         self.check(info, push)?;
-        let obj = GHObject::plain(info.soid.clone());
+        let obj = name(coll, info.soid.clone());
         let in_place = push.before_progress.first && complete;
-        let target = if in_place { obj.clone() } else { temp_name(&info.soid) };
+        let target = if in_place { obj.clone() } else { temp_name(coll, &info.soid) };
         let mut txn = Transaction::new(coll);
         if push.before_progress.first {
             begin(store, coll, info, push, in_place, &target, &mut txn)?;
@@ -163,15 +164,15 @@ impl Incoming {
         }
     }
     /// The rest of an object won't come: what came of it goes.
-    pub fn dropped(&mut self, obj: &HObject, txn: &mut Transaction) {
+    pub fn dropped(&mut self, coll: CollId, obj: &HObject, txn: &mut Transaction) {
         if self.parts.remove(obj).is_some() {
-            txn.remove(&temp_name(obj));
+            txn.remove(&temp_name(coll, obj));
         }
     }
     /// The interval is over: nothing more comes of what has begun, and what came goes.
-    pub fn end_interval(&mut self, txn: &mut Transaction) {
+    pub fn end_interval(&mut self, coll: CollId, txn: &mut Transaction) {
         for obj in std::mem::take(&mut self.parts).into_keys() {
-            txn.remove(&temp_name(&obj));
+            txn.remove(&temp_name(coll, &obj));
         }
     }
     /// Objects that are being built.
@@ -232,7 +233,7 @@ fn begin(
     target: &GHObject,
     txn: &mut Transaction,
 ) -> Result<(), ApplyStop> {
-    let obj = GHObject::plain(info.soid.clone());
+    let obj = name(coll, info.soid.clone());
     let here = match store.stat(coll, &obj) {
         Ok(stat) => Some(stat),
         Err(StoreError::NoObject(_)) => None,
@@ -282,7 +283,7 @@ fn copy_shared(
         if ranges.end().is_some_and(|end| end > info.size) {
             return Err(ApplyStop::Bad(info.soid.clone(), "copies behind its end"));
         }
-        let from = GHObject::plain(from.clone());
+        let from = name(coll, from.clone());
         if !has(&from.hobj) || !store.exists(coll, &from)? {
             return Err(ApplyStop::Bad(info.soid.clone(), "copies from an object that is not here"));
         }
@@ -293,7 +294,7 @@ fn copy_shared(
 
 /// The snapshots that a clone has by the head that is here.
 fn snaps_here(store: &dyn ObjectStore, coll: CollId, clone: &HObject) -> Result<Vec<SnapId>, StoreError> {
-    let set = match store.attr(coll, &GHObject::plain(clone.head()), SS_ATTR.as_bytes()) {
+    let set = match store.attr(coll, &name(coll, clone.head()), SS_ATTR.as_bytes()) {
         Ok(set) => set.and_then(|bytes| SnapSet::decode(&mut Decoder::new(bytes)).ok()),
         Err(StoreError::NoObject(_)) => None,
         Err(other) => return Err(other),
@@ -316,7 +317,7 @@ fn index_change(store: &dyn ObjectStore, coll: CollId, info: &ObjectRecoveryInfo
 /// An object that was deleted while we were away goes.
 pub fn removal(store: &dyn ObjectStore, coll: CollId, obj: &HObject) -> Result<(Transaction, Option<SnapIndexChange>), StoreError> {
     let mut txn = Transaction::new(coll);
-    txn.remove(&GHObject::plain(obj.clone()));
+    txn.remove(&name(coll, obj.clone()));
     if obj.is_head() {
         return Ok((txn, None));
     }

@@ -9,6 +9,7 @@ use super::run::{Gates, Recovery};
 use super::wire::Envelope;
 use crate::event::{Effect, Level};
 use crate::pg::backend::at_store::Submitted;
+use crate::pg::backend::layout::Layout;
 use crate::pg::group::Group;
 use crate::pg::logs::missing::Missing;
 use crate::pg::members::peering::State;
@@ -45,6 +46,9 @@ impl Host for InGroup<'_, '_> {
     }
     fn coll(&self) -> CollId {
         self.group.coll
+    }
+    fn layout(&self) -> Layout {
+        self.group.backend.layout()
     }
     fn is_primary(&self) -> bool {
         self.group.members.peering.is_primary()
@@ -188,7 +192,7 @@ impl Jobs {
     pub(in crate::pg) fn end_recovery(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
         let txn = self.recover(requests, group, cx, |recovery, host| recovery.end_interval(host));
         self.room.given.iter_mut().for_each(|given| given.then = None);
-        if !txn.is_empty() && group.backend.at_store.takes(txn, None, Submitted::Recovery, cx) {
+        if !txn.is_empty() && group.backend.takes(txn, None, Submitted::Recovery, cx) {
             self.room.given.push_back(Given { got: None, then: None });
         }
         self.room.lack_young(group, cx);
@@ -226,7 +230,8 @@ impl Jobs {
         let has = |missing: &Missing| !missing.is_empty() && missing.of_name(head).next().is_some();
         let blocks = || self.room.recovery().and_then(Recovery::backfill).is_some_and(|backfill| backfill.blocks(head));
         let is_young = || self.room.is_young(head) && !planted(Bug::WriteOverYoung);
-        has(group.record.missing()) || (writes && (is_young() || group.members.peering.missing_elsewhere().any(has) || blocks()))
+        let is_readable = group.backend.layout().is_readable(!has(group.record.missing()));
+        !is_readable || (writes && (is_young() || group.members.peering.missing_elsewhere().any(has) || blocks()))
     }
     /// A request on an object that a member lacks waits, and what comes after it on the same object; the object goes first from now on.
     pub(in crate::pg) fn wait_for_recovery(
@@ -366,10 +371,10 @@ impl Jobs {
 impl Room {
     /// As a target: we have everything up to here.
     fn keep_reached(&mut self, to: HObject, stats: PgStat, then: Option<(PgShard, Part)>, group: &mut Group, cx: &mut Cx<'_>) -> bool {
-        let (at_store, txn) = (&mut group.backend.at_store, Transaction::new(group.coll));
+        let (backend, txn) = (&mut group.backend, Transaction::new(group.coll));
         let mut stats = stats;
         group.members.peering.mapping.note_in(&mut stats);
-        let is_taken = group.record.reach(to, stats, |delta| at_store.takes(txn, Some(delta), Submitted::Recovery, cx));
+        let is_taken = group.record.reach(to, stats, |delta| backend.takes(txn, Some(delta), Submitted::Recovery, cx));
         if is_taken {
             self.given.push_back(Given { got: None, then });
         }
@@ -395,7 +400,7 @@ impl Room {
         let mut txn = Transaction::new(group.coll);
         names.iter().for_each(|name| txn.remove(name));
         if !txn.is_empty() {
-            group.backend.at_store.takes(txn, None, Submitted::Record, cx);
+            group.backend.takes(txn, None, Submitted::Record, cx);
         }
     }
     /// Gives a change of recovery to our store, with what it means for what we lack.
@@ -404,8 +409,8 @@ impl Room {
         if let Some(index) = index {
             txn.append(crate::pg::snaps::note(&[index]));
         }
-        let at_store = &mut group.backend.at_store;
-        let takes = |delta| at_store.takes(txn, Some(delta), Submitted::Recovery, cx);
+        let backend = &mut group.backend;
+        let takes = |delta| backend.takes(txn, Some(delta), Submitted::Recovery, cx);
         let Ok(item) = group.record.got(got.as_ref().map(|(obj, version)| (obj, *version)), takes) else { return false };
         let got = got.and_then(|(obj, _)| Some((obj, item?)));
         self.given.push_back(Given { got, then });

@@ -2,9 +2,10 @@
 //!
 //! Holds the agreement only. The group implements it; tests do so without one.
 
-use super::cut::Chunk;
 use crate::config::Config;
-use crate::op::SnapIndexChange;
+use crate::op::{SnapIndexChange, Source};
+use crate::pg::backend::copies::cut::Chunk;
+use crate::pg::backend::layout::Layout;
 use crate::pg::logs::missing::Missing;
 use crate::pg::work::backfill::interval::Interval;
 use base::Stamp;
@@ -84,6 +85,12 @@ pub struct Change {
 pub trait Host {
     fn store(&self) -> &dyn ObjectStore;
     fn coll(&self) -> CollId;
+    /// Our objects.
+    fn source(&self) -> Source<'_> {
+        Source::new(self.store(), self.coll())
+    }
+    /// How objects lie on members.
+    fn layout(&self) -> Layout;
     fn is_primary(&self) -> bool;
     fn limits(&self) -> Limits;
     fn now(&self) -> Stamp;
@@ -142,7 +149,7 @@ pub struct Limits {
     pub chunk: Chunk,
     /// Objects that a group begins with in one turn: `osd_recovery_max_single_start`.
     pub starts_max: usize,
-    /// Ranges that a member copies from its own clones: see [`super::subset::Neighbours`].
+    /// Ranges that a member copies from its own clones: see [`crate::pg::backend::copies::subset::Neighbours`].
     pub ranges_max: usize,
     /// Objects of a page that a backfill lists: `osd_backfill_scan_max`.
     pub scan_max: usize,

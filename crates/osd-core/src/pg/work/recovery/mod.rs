@@ -6,18 +6,16 @@
 //! | [`group`] | recovery in its group: its messages, the requests that wait for it, what becomes of its changes |
 //! | [`run`] | what is recovered, by which member and when |
 //! | [`host`] | what recovery needs of the group that it works for |
-//! | [`subset`] | which bytes are sent, and which the other member has already |
-//! | [`cut`] | an object becomes pushes |
 //! | [`apply`] | pushes become transactions |
 //! | [`wire`] | what members tell each other, as messages |
+//!
+//! Of which member an object is had, which bytes are sent, and how it becomes pushes is the back end's ([`crate::pg::backend`]).
 
 pub mod apply;
-pub mod cut;
 mod group;
 pub mod host;
 pub(in crate::pg) mod room;
 pub mod run;
-pub mod subset;
 pub mod wire;
 
 #[cfg(test)]

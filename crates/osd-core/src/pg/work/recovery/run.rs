@@ -21,10 +21,11 @@
 //! backfill goes on ([`crate::pg::work::backfill`]): what it wants sent is pushed like everything else. Holds no message frame and no transaction of its own.
 
 use super::apply::{self, ApplyStop, Incoming};
-use super::cut::{CutStop, answer_pull, cut};
 use super::host::{Change, Host, Part, Slots};
-use super::subset::{Neighbours, pull_of, push_of};
 use crate::op::{PlanStop, load_object};
+use crate::pg::backend::copies::cut::CutStop;
+use crate::pg::backend::copies::subset::Neighbours;
+use crate::pg::backend::name::name;
 use crate::pg::logs::missing::Missing;
 use crate::pg::members::peering::Lacking;
 use crate::pg::work::backfill::run::{Backfill, Next};
@@ -36,7 +37,7 @@ use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PullOp, PushOp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use store::StoreError;
-use types::{CollId, EVersion, GHObject, HObject, ObjectStatSum, PgLogEntry, PgShard, Transaction};
+use types::{CollId, EVersion, HObject, ObjectStatSum, PgLogEntry, PgShard, Transaction};
 
 /// An object that is under way.
 #[derive(Debug)]
@@ -176,7 +177,7 @@ impl Recovery {
     #[must_use]
     pub fn end_interval(&mut self, host: &dyn Host) -> Transaction {
         let mut txn = Transaction::new(host.coll());
-        self.incoming.end_interval(&mut txn);
+        self.incoming.end_interval(host.coll(), &mut txn);
         self.release();
         let recovered = self.recovered;
         *self = Self::new(self.slots.clone());
@@ -451,7 +452,7 @@ impl Recovery {
                     self.lose(obj);
                     return false;
                 };
-                let loaded = (!obj.is_head()).then(|| load_object(host.store(), host.coll(), &head)).transpose();
+                let loaded = (!obj.is_head()).then(|| load_object(host.source(), &head)).transpose();
                 let snapset = match loaded {
                     Ok(loaded) => loaded.map(|head| head.snapset),
                     Err(stop) => {
@@ -462,7 +463,7 @@ impl Recovery {
                 };
                 let whole = |name: &HObject| !host.missing().contains(name);
                 let near = snapset.as_ref().map(|snapset| Neighbours { snapset, has: &whole, ranges_max: host.limits().ranges_max });
-                let (info, progress) = pull_of(&obj, &item, near.as_ref());
+                let (info, progress) = host.layout().pull(&obj, &item, near.as_ref());
                 let pull = PullOp { soid: obj.clone(), recovery_info: info.clone(), recovery_progress: progress.clone() };
                 host.send(from, Part::Pull(Box::new(pull)));
                 Step::Pulling { from, info: Box::new(info), progress }
@@ -485,8 +486,8 @@ impl Recovery {
     fn source(&self, host: &dyn Host, obj: &HObject, need: EVersion) -> Option<PgShard> {
         let bad = self.disappointed.get(obj);
         let can = |member: &PgShard| has(host, *member, obj, need) && bad.is_none_or(|bad| !bad.contains(member));
-        let sources: Vec<PgShard> = host.known().into_iter().filter(can).collect();
-        if sources.is_empty() { None } else { Some(sources[obj.hash as usize % sources.len()]) }
+        let having: Vec<PgShard> = host.known().into_iter().filter(can).collect();
+        host.layout().source(&having, obj.hash)
     }
     /// No member has the object. Its clones can't be had without it, but those that are here can be sent.
     fn lose(&mut self, obj: HObject) {
@@ -536,7 +537,8 @@ impl Recovery {
             Sent::Parts(info, progress) => Ok((info.clone(), progress.clone())),
             Sent::Nothing | Sent::Deletion => first_push(host, obj, member, &item),
         };
-        let cut = next.and_then(|(info, from)| Ok((cut(host.store(), host.coll(), &info, &from, &host.limits().chunk)?, info)));
+        let cut =
+            next.and_then(|(info, from)| Ok((host.layout().cut(host.store(), host.coll(), &info, &from, &host.limits().chunk)?, info)));
         match cut {
             Ok((push, info)) => {
                 self.recovered.num_bytes_recovered += push.data.len() as i64;
@@ -613,7 +615,7 @@ impl Recovery {
         let stopped = match &part {
             Part::Push(push) if host.is_primary() => self.pull_answered(host, from, push),
             Part::Push(push) => self.pushed(host, from, push),
-            Part::Pull(pull) => match answer_pull(host.store(), host.coll(), pull, &host.limits().chunk) {
+            Part::Pull(pull) => match host.layout().answer_pull(host.store(), host.coll(), pull, &host.limits().chunk) {
                 Ok((push, stop)) => {
                     stop.iter().for_each(|stop| host.complain(format!("{} asks for what it can't have: {stop}", from)));
                     host.send(from, Part::Push(Box::new(push)));
@@ -649,7 +651,7 @@ impl Recovery {
         let mut first = Transaction::new(coll);
         for obj in entries.iter().filter(|entry| !entry.is_error()).map(|entry| &entry.soid) {
             if self.takes_removal(obj) {
-                first.remove(&GHObject::plain(obj.clone()));
+                first.remove(&name(coll, obj.clone()));
             }
         }
         if first.is_empty() {
@@ -723,7 +725,7 @@ impl Recovery {
     /// An object that was being pulled begins anew.
     fn ask_another(&mut self, host: &mut dyn Host, obj: HObject) {
         let mut txn = Transaction::new(host.coll());
-        self.incoming.dropped(&obj, &mut txn);
+        self.incoming.dropped(host.coll(), &obj, &mut txn);
         if !txn.is_empty() {
             host.change(Change { txn, index: None, got: None, then: None });
         }
@@ -807,7 +809,7 @@ fn first_push(
     item: &types::PgMissingItem,
 ) -> Result<(Box<ObjectRecoveryInfo>, ObjectRecoveryProgress), CutStop> {
     let load = |name: &HObject| {
-        load_object(host.store(), host.coll(), name).map_err(|stop| match stop {
+        load_object(host.source(), name).map_err(|stop| match stop {
             PlanStop::Wait(ticket) => CutStop::Store(StoreError::Wait(ticket)),
             other => CutStop::Damaged(name.clone(), format!("{other:?}")),
         })
@@ -827,6 +829,6 @@ fn first_push(
     let backfilled = host.info_of(member).map(|info| &info.last_backfill);
     let whole = |name: &HObject| lacks.is_some_and(|missing| !missing.contains(name)) && backfilled.is_some_and(|end| name < end);
     let near = snapset.map(|snapset| Neighbours { snapset, has: &whole, ranges_max: host.limits().ranges_max });
-    let (info, progress) = push_of(&context.info, item, near.as_ref());
+    let (info, progress) = host.layout().push(&context.info, item, near.as_ref());
     Ok((Box::new(info), progress))
 }

@@ -135,7 +135,7 @@ pub fn decode(raw: &RawMessage) -> Result<(Envelope, Vec<Part>), DencError> {
         }
         MOSDPGBackfill::KIND => {
             let m = MOSDPGBackfill::decode(raw)?;
-            // The message has no shard: members of a replicated group are whole.
+            // The message names no sender.
             let envelope = filling(m.pgid, PgShard::new(-1, m.pgid.shard), m.map_epoch, m.query_epoch);
             let (to, stats) = (Box::new(m.last_backfill.detach()), Box::new(m.stats));
             let part = match m.op {

@@ -61,7 +61,7 @@ impl Jobs {
         if group.members.peering.is_of_primary(from, m.map_epoch)
             && group.members.peering.state() == crate::pg::members::peering::State::ReplicaActive
         {
-            let scan = Scan::new(m.start.detach(), m.end.detach(), m.deep);
+            let scan = Scan::new(group.coll, m.start.detach(), m.end.detach(), m.deep);
             self.scrubs.asked = Some(Box::new(Asked { to: from, min_epoch: m.min_epoch, scan, work: Work::Busy }));
             self.asked_turn(requests, group, cx);
         }

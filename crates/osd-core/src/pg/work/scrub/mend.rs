@@ -4,8 +4,8 @@
 //! comparing says is bad is lacked from then on, like anything else that a member lacks. If no copy is to be relied on, the request is answered EIO when it
 //! meets the damage again; unless an OSD that is away may have one: then the object is not found, and the request waits.
 
-use super::compare::{Bad, Found, NewDigests};
 use super::comparing;
+use super::found::{Bad, Found, NewDigests};
 use super::run::Scrub;
 use crate::event::{Effect, Level};
 use crate::op::{Plan, PlanKind, SnapIndexChange, load_object};
@@ -19,10 +19,7 @@ use crate::request::ClientOp;
 use crate::shared::Cx;
 use denc::Denc;
 use types::object_info::OI_ATTR;
-use types::{
-    ByteStr, EVersion, GHObject, HObject, LogOp, ModDesc, ObjectCleanRegions, ObjectStatSum, PgLogEntry, PgMissingItem, SnapSet,
-    Transaction, UTime,
-};
+use types::{ByteStr, EVersion, HObject, LogOp, ObjectCleanRegions, ObjectStatSum, PgLogEntry, PgMissingItem, SnapSet, Transaction, UTime};
 
 /// The entry of a change of our own.
 fn own_entry(op: LogOp, obj: &HObject, version: EVersion, prior_version: EVersion, cx: &Cx<'_>) -> PgLogEntry {
@@ -32,7 +29,6 @@ fn own_entry(op: LogOp, obj: &HObject, version: EVersion, prior_version: EVersio
         version,
         prior_version,
         mtime: if op == LogOp::DELETE { UTime::ZERO } else { cx.now() },
-        mod_desc: ModDesc::unrollbackable(),
         ..PgLogEntry::default()
     }
 }
@@ -159,8 +155,8 @@ impl Jobs {
 impl Group {
     /// Our copy is lacked from now on; false if the store has no room for saying so.
     pub(in crate::pg) fn lack_own(&mut self, obj: &HObject, item: &PgMissingItem, cx: &mut Cx<'_>) -> bool {
-        let (at_store, txn) = (&mut self.backend.at_store, Transaction::new(self.coll));
-        self.record.lack(obj, item, |delta| at_store.takes(txn, Some(delta), Submitted::Record, cx))
+        let (backend, txn) = (&mut self.backend, Transaction::new(self.coll));
+        self.record.lack(obj, item, |delta| backend.takes(txn, Some(delta), Submitted::Record, cx))
     }
 }
 
@@ -195,7 +191,7 @@ impl Jobs {
     fn give_up_hopeless(&mut self, found: &Found, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
         let mut given_up = Vec::new();
         for obj in &found.hopeless {
-            let Ok(context) = load_object(&*cx.sh.store, group.coll, obj) else { continue };
+            let Ok(context) = load_object(group.source(cx.sh), obj) else { continue };
             let need = context.info.version;
             if context.exists
                 && group.members.peering.may_be_had_elsewhere(obj, need, &[], &*cx.sh.map)
@@ -214,7 +210,7 @@ impl Jobs {
     fn write_digests(&mut self, digests: &[NewDigests], requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) -> u64 {
         let mut count = 0;
         for NewDigests { obj, data, omap } in digests {
-            let Ok(mut ctx) = load_object(&*cx.sh.store, group.coll, obj) else { continue };
+            let Ok(mut ctx) = load_object(group.source(cx.sh), obj) else { continue };
             if !ctx.exists || !obj.is_head() || self.lacks_name(obj, true, group) {
                 continue;
             }
@@ -229,7 +225,7 @@ impl Jobs {
                 None => ctx.info.clear_omap_digest(),
             }
             let mut txn = Transaction::new(group.coll);
-            txn.set_attr(&GHObject::plain(obj.clone()), ByteStr::from_static(OI_ATTR), ctx.info.to_bytes(cx.sh.osd_features));
+            txn.set_attr(&group.name(obj), ByteStr::from_static(OI_ATTR), ctx.info.to_bytes(cx.sh.osd_features));
             let entry = own_entry(LogOp::MODIFY, obj, version, ctx.info.prior_version, cx);
             let plan = own_plan(txn, entry, ctx.info.user_version, ctx.detached(), Vec::new());
             count += u64::from(submit_own(plan, requests, self, group, cx));
@@ -241,12 +237,12 @@ impl Jobs {
     fn remove_extra(&mut self, found: &Found, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) -> u64 {
         let mut count = 0;
         for (clone, prior) in &found.extra {
-            let Ok(head) = load_object(&*cx.sh.store, group.coll, &clone.head()) else { continue };
+            let Ok(head) = load_object(group.source(cx.sh), &clone.head()) else { continue };
             if !head.exists || head.snapset.clones.contains(&clone.snap) || self.lacks_name(&clone.head(), true, group) {
                 continue;
             }
             // Not every member has it.
-            let name = GHObject::plain(clone.clone());
+            let name = group.name(clone);
             let mut txn = Transaction::new(group.coll);
             txn.touch(&name);
             txn.remove(&name);

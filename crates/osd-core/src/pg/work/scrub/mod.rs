@@ -4,8 +4,8 @@
 //! |---|---|
 //! | [`room`] | what a group has for it |
 //! | [`run`] | a scrub of a group, chunk by chunk, on its primary |
-//! | [`scan`] | what a member has of a chunk |
-//! | [`compare`] | copies of an object compared: which one counts, what is wrong with the others |
+//! | [`scan`] | what a member has of a chunk; how members' maps compare is the back end's ([`crate::pg::backend`]) |
+//! | [`found`] | what is compared, and what was found |
 //! | [`snapsets`] | heads and their clones among each other |
 //! | [`results`] | what was found, for `rados list-inconsistent-obj` |
 //! | [`member`] | slots, and the maps that other members ask for |
@@ -15,10 +15,10 @@
 //!
 //! Here: a group's scrub from its order to what becomes of its findings.
 
-pub mod compare;
+pub mod found;
 mod member;
 mod mend;
-mod planted;
+pub(in crate::pg) mod planted;
 pub mod results;
 pub(in crate::pg) mod room;
 pub mod run;
@@ -34,7 +34,7 @@ use crate::pg::group::Group;
 use crate::pg::requests::Requests;
 use crate::pg::work::Jobs;
 use crate::shared::Cx;
-use compare::{Comparing, Found};
+use found::{Comparing, Found};
 use results::Results;
 use run::{Env, Order, Out, Pace, Scrub};
 use slots::ScrubSlots;
@@ -96,8 +96,8 @@ impl Jobs {
             others.iter().filter(has).copied().collect()
         };
         let mut out = Vec::new();
-        let mut env =
-            Env { store: &mut *cx.sh.store, coll: group.coll, limits, pace, now: cx.clock.mono, members: &members, out: &mut out };
+        let (coll, layout, now) = (group.coll, group.backend.layout(), cx.clock.mono);
+        let mut env = Env { store: &mut *cx.sh.store, coll, layout, limits, pace, now, members: &members, out: &mut out };
         let result = run.turn(&mut env);
         let is_over = run.is_over();
         self.scrubs.run = Some(run);

@@ -2,7 +2,7 @@
 //!
 //! Belongs to the interval in which it was found, as with stock: afterwards there is no answer until the next scrub. Holds encoded records.
 
-use super::compare::Found;
+use super::found::Found;
 use denc::Denc;
 use std::collections::BTreeMap;
 use std::ops::Bound;

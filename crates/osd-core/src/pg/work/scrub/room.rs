@@ -2,7 +2,7 @@
 //!
 //! Holds no rule of a scrub, see [`super::run`]; what becomes of findings is [`super::mend`]'s.
 
-use super::compare::Found;
+use super::found::Found;
 use super::results::Results;
 use super::run::{Order, Scrub};
 use super::scan::Scan;

@@ -16,11 +16,13 @@
 //!
 //! A name whose copy here turned out to be damaged is inspected between two chunks: only its objects, deeply, without slots. Holds no message.
 
-use super::compare::{Bad, Comparing, Found, compare};
+use super::found::{Bad, Comparing, Found};
 use super::planted::{Bug, planted};
 use super::scan::{Limits, Scan};
 use super::snapsets;
 use crate::event::Level;
+use crate::pg::backend::layout::Layout;
+use crate::pg::backend::name::first_of;
 use crate::work::{For, Work};
 use base::Stamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -102,6 +104,7 @@ pub struct Pace {
 pub struct Env<'a> {
     pub store: &'a mut dyn ObjectStore,
     pub coll: CollId,
+    pub layout: Layout,
     pub limits: Limits,
     pub pace: Pace,
     pub now: Stamp,
@@ -362,7 +365,7 @@ impl Scrub {
     /// Where the next chunk ends: before the name that follows so many objects.
     fn choose(&self, env: &Env<'_>) -> Result<HObject, StoreError> {
         let max = (env.pace.names_max >> self.preemptions.min(16)).max(1);
-        let mut from = GHObject { generation: 0, ..GHObject::plain(self.at.clone()) };
+        let mut from = first_of(env.coll, self.at.clone());
         loop {
             let page = env.store.list(env.coll, &from, &GHObject::max(), max)?;
             let first = page.objects.first().map(|first| first.hobj.at_snap(0));
@@ -409,7 +412,7 @@ impl Scrub {
         for member in &members {
             env.out.push(Out::Ask(*member, start.clone(), end.clone(), deep));
         }
-        let scan = Some(Scan::new(start.clone(), end.clone(), deep));
+        let scan = Some(Scan::new(env.coll, start.clone(), end.clone(), deep));
         let waiting = members.into_iter().collect();
         let chunk = Chunk { start, end, inspects, scan, maps: BTreeMap::new(), waiting, is_disturbed: false };
         self.enter(State::Comparing(Box::new(chunk)));
@@ -435,7 +438,7 @@ impl Scrub {
         };
         let comparing = Comparing { repair, mode, ..self.comparing };
         let mut found = Found::default();
-        let whole = compare(&comparing, &maps, &mut found);
+        let whole = env.layout.compare(&comparing, &maps, &mut found);
         snapsets::check(&comparing, &whole, &mut found);
         // What no head names is not for other members to have.
         found.extra.keys().for_each(|clone| drop(found.bad.remove(clone)));

@@ -10,6 +10,7 @@
 //!
 //! Source of the facts: Ceph 18.2 `src/osd/PGBackend.cc` (`be_scan_list`), `src/osd/ReplicatedBackend.cc` (`be_deep_scrub`).
 
+use crate::pg::backend::name::{first_of, name as name_in};
 use base::crc32c;
 use denc::Encoder;
 use std::collections::VecDeque;
@@ -76,8 +77,8 @@ pub struct Scan {
 }
 
 impl Scan {
-    pub fn new(start: HObject, end: HObject, deep: bool) -> Self {
-        let listing = Some(GHObject { generation: 0, ..GHObject::plain(start) });
+    pub fn new(coll: CollId, start: HObject, end: HObject, deep: bool) -> Self {
+        let listing = Some(first_of(coll, start));
         Self { deep, end, listing, names: VecDeque::new(), current: None, map: ScrubMap::default(), read: 0 }
     }
 
@@ -94,7 +95,7 @@ impl Scan {
                 self.names.pop_front();
                 objects += 1;
             } else if let Some(from) = self.listing.clone() {
-                let end = GHObject { generation: 0, ..GHObject::plain(self.end.clone()) };
+                let end = first_of(coll, self.end.clone());
                 let page = store.list(coll, &from, &end, PAGE)?;
                 let is_object = |obj: &HObject| !obj.oid.is_empty() && obj.pool >= 0;
                 self.names.extend(page.objects.into_iter().map(|obj| obj.hobj).filter(is_object));
@@ -108,7 +109,7 @@ impl Scan {
 
     /// The record and attributes of an object.
     fn begin(&mut self, store: &dyn ObjectStore, coll: CollId, name: HObject) -> Result<(), StoreError> {
-        let obj = GHObject::plain(name.clone());
+        let obj = name_in(coll, name.clone());
         let found = store.stat(coll, &obj).and_then(|stat| Ok((stat.size, store.attrs(coll, &obj)?)));
         let mut object = ScrubObject::default();
         match found {
@@ -139,7 +140,7 @@ impl Scan {
     /// The next read of the object at hand. True with the last one.
     fn look_deeper(&mut self, store: &mut dyn ObjectStore, coll: CollId, limits: &Limits) -> Result<bool, StoreError> {
         let current = self.current.as_mut().expect("asked for by the caller");
-        let obj = GHObject::plain(current.name.clone());
+        let obj = name_in(coll, current.name.clone());
         let result = match &mut current.part {
             Part::Data { offset, is_forgotten, crc } if *offset < current.object.size => {
                 let len = (current.object.size - *offset).min(limits.stride);

@@ -1,10 +1,11 @@
 //! Heads and their clones among each other: each clone that a head names is there, as long as the head says, and no other.
 //!
-//! Looks at the objects as their authoritative copies have them; copies are [`super::compare`]'s. Counts what the group's statistics should be.
+//! Looks at the objects as their authoritative copies have them; which these are is [`crate::pg::backend`]'s to say. Counts what the
+//! group's statistics should be.
 //!
 //! Source of the facts: Ceph 18.2 `src/osd/scrubber/scrub_backend.cc` (`scrub_snapshot_metadata`).
 
-use super::compare::{Comparing, Found};
+use super::found::{Comparing, Found};
 use super::planted::{Bug, planted};
 use crate::event::Level;
 use denc::{Denc, DencError};

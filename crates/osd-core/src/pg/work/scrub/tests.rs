@@ -1,9 +1,10 @@
 //! A scrub as a value over three stores: what it finds, that it takes a chunk again that was written meanwhile, and that each planted bug is noticed.
 
-use super::compare::{Comparing, Found};
+use super::found::{Comparing, Found};
 use super::planted::{Bug, with};
 use super::run::{Env, Order, Out, Pace, Scrub};
 use super::scan::{Limits, Scan};
+use crate::pg::backend::layout::Layout;
 use base::{Stamp, crc32c};
 use denc::Denc;
 use std::collections::BTreeSet;
@@ -89,6 +90,7 @@ impl Members {
             let mut env = Env {
                 store: &mut self.stores[0],
                 coll: COLL,
+                layout: Layout::Copies,
                 limits: LIMITS,
                 pace: Pace { names_max: 4, rest_ns: 0 },
                 now: Stamp(0),
@@ -100,7 +102,7 @@ impl Members {
                 between(self, &mut run);
                 for (member, start, end, deep) in std::mem::take(&mut asked) {
                     let store = &mut self.stores[member.osd as usize];
-                    let mut scan = Scan::new(start, end, deep);
+                    let mut scan = Scan::new(COLL, start, end, deep);
                     let map = (0..1000).find_map(|_| scan.turn(store, COLL, &LIMITS).unwrap()).expect("a map");
                     run.map_came(member, map, false);
                 }

@@ -1,8 +1,8 @@
 //! Random objects, cut by one store and applied by another.
 
 use super::apply::{ApplyStop, Incoming, agree, leftovers, temp_name};
-use super::cut::{Chunk, answer_pull, cut};
-use super::subset::{Neighbours, pull_of, push_of};
+use crate::pg::backend::copies::cut::{Chunk, answer_pull, cut};
+use crate::pg::backend::copies::subset::{Neighbours, pull_of, push_of};
 use base::Rng;
 use denc::Denc;
 use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PullOp, PushOp};
@@ -207,7 +207,7 @@ impl Lacking {
     }
     fn end_interval(&mut self) {
         let mut txn = Transaction::new(COLL);
-        self.incoming.end_interval(&mut txn);
+        self.incoming.end_interval(COLL, &mut txn);
         self.store.submit(txn, None, 0).unwrap();
         assert!(leftovers(&self.store, COLL, 10).unwrap().is_empty());
     }
@@ -252,7 +252,7 @@ impl Lacking {
                 let push = PushOp::from_bytes(&push.to_bytes(0)).unwrap();
                 progress = push.after_progress.clone();
                 if self.take(&info, &push).unwrap() {
-                    assert!(self.incoming.is_empty() && !self.store.exists(COLL, &temp_name(name)).unwrap());
+                    assert!(self.incoming.is_empty() && !self.store.exists(COLL, &temp_name(COLL, name)).unwrap());
                     return;
                 }
                 assert!(seen(&self.store, name) == before, "an object of which parts came is as it was");

@@ -11,9 +11,9 @@
 //! Errors change nothing. What is behind the end of a backfill is not in the store and never missing. Entries that follow in the history that
 //! does count are taken in afterwards, by [`Missing::next_event`].
 
-use super::missing::Missing;
+use crate::pg::logs::missing::Missing;
 use crate::planted::{Bug, planted};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject, LogOp, PgLogEntry};
 
 /// What divergent entries say of one object.
@@ -32,6 +32,8 @@ pub struct Rewound {
     pub remove: Vec<HObject>,
     /// Every object whose missing item may be another one.
     pub touched: Vec<HObject>,
+    /// To be put back as they were by what their entries say. Copies have none.
+    pub undone: BTreeSet<HObject>,
 }
 
 /// Takes divergent entries, oldest first, out of what is missing.

@@ -7,6 +7,7 @@
 //! Source of the facts: Ceph 18.2 `src/osd/ReplicatedBackend.cc` (`build_push_op`, `handle_pull`) and `osd_types.h` (`ObjectRecoveryProgress`).
 
 use super::subset::SIZE_UNKNOWN;
+use crate::pg::backend::name::name;
 use crate::planted::{Bug, planted};
 use denc::Decoder;
 use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PullOp, PushOp};
@@ -64,7 +65,7 @@ pub fn cut(
     from: &ObjectRecoveryProgress,
     chunk: &Chunk,
 ) -> Result<PushOp, CutStop> {
-    let obj = GHObject::plain(info.soid.clone());
+    let obj = name(coll, info.soid.clone());
     let mut push = PushOp { soid: info.soid.clone(), version: info.version, before_progress: from.clone(), ..PushOp::default() };
     let mut to = from.clone();
     let mut digest = None;
@@ -157,7 +158,7 @@ pub fn answer_pull(store: &dyn ObjectStore, coll: CollId, pull: &PullOp, chunk: 
     let mut info = pull.recovery_info.clone();
     info.soid = pull.soid.clone();
     let is_unknown = pull.recovery_progress.first && info.size == SIZE_UNKNOWN;
-    let cut = match store.stat(coll, &GHObject::plain(pull.soid.clone())) {
+    let cut = match store.stat(coll, &name(coll, pull.soid.clone())) {
         Ok(stat) => {
             if is_unknown {
                 info.size = stat.size;

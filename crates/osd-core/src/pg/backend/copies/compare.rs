@@ -3,106 +3,19 @@
 //! The authoritative copy is one whose record, snapset and size hold together, of the newest version, whose digests are those of its record, with the
 //! most of them: what object_info says counts more than how many copies agree. Where that leaves a choice, the copy with the most like it counts,
 //! and then our own: stock takes its own at once, and repairs two good omaps from a bad one. Values in, values out: no store and no message.
-//! Heads and their clones among each other are [`super::snapsets`]'.
+//! Heads and their clones among each other are [`crate::pg::work::scrub::snapsets`]'.
 //!
 //! Source of the facts (rules, counts and lines of the cluster log): Ceph 18.2 `src/osd/scrubber/scrub_backend.cc`.
 
-use super::planted::{Bug, planted};
 use crate::event::Level;
+use crate::pg::work::scrub::found::{Bad, Comparing, Found, NewDigests};
+use crate::pg::work::scrub::planted::{Bug, planted};
 use crate::planted::{Bug as CoreBug, planted as core_planted};
 use denc::Denc;
 use std::collections::{BTreeMap, BTreeSet};
 use types::object_info::{OI_ATTR, SS_ATTR};
-use types::scrub_results::{FoundShard, InconsistentObj, InconsistentSnapset, object_error, shard_error};
-use types::{Bytes, EVersion, HObject, ObjectInfo, ObjectStatSum, PgShard, ScrubMap, ScrubObject, SnapSet, SpgId, oi_flag};
-
-/// What is compared, and how it is called.
-#[derive(Debug, Clone, Copy)]
-pub struct Comparing {
-    pub pgid: SpgId,
-    pub whoami: PgShard,
-    /// `scrub`, `deep-scrub` or `repair`.
-    pub mode: &'static str,
-    pub repair: bool,
-    /// `osd_max_object_size`.
-    pub size_max: u64,
-}
-
-/// Copies of an object that are to be made anew from another one.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Bad {
-    pub missing: BTreeSet<PgShard>,
-    pub inconsistent: BTreeSet<PgShard>,
-    /// The version that the good copies have.
-    pub version: EVersion,
-}
-
-impl Bad {
-    pub fn shards(&self) -> impl Iterator<Item = PgShard> {
-        self.missing.union(&self.inconsistent).copied()
-    }
-}
-
-/// Digests that an object's record lacks, or has wrong while all copies agree.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewDigests {
-    pub obj: HObject,
-    pub data: Option<u32>,
-    pub omap: Option<u32>,
-}
-
-/// What comparing found.
-#[derive(Debug, Clone, Default)]
-pub struct Found {
-    pub objects: Vec<InconsistentObj>,
-    pub snapsets: Vec<InconsistentSnapset>,
-    pub shallow: u64,
-    pub deep: u64,
-    pub lines: Vec<(Level, String)>,
-    /// By object; each has a good copy.
-    pub bad: BTreeMap<HObject, Bad>,
-    /// Objects of which no copy is to be relied on.
-    pub hopeless: BTreeSet<HObject>,
-    pub digests: Vec<NewDigests>,
-    /// Clones that their heads don't name, with the version of their record.
-    pub extra: BTreeMap<HObject, EVersion>,
-    pub sum: ObjectStatSum,
-    pub count: i64,
-}
-
-impl Found {
-    pub fn error(&mut self, text: String) {
-        self.lines.push((Level::Error, text));
-    }
-    /// Objects that members lack, as stock shows them in a line.
-    pub fn missing_objects(&self) -> String {
-        let of = |(obj, bad): (&HObject, &Bad)| {
-            let shards: Vec<String> = bad.missing.iter().map(ToString::to_string).collect();
-            (!shards.is_empty()).then(|| format!("{obj}={}", shards.join(",")))
-        };
-        format!("{{{}}}", self.bad.iter().filter_map(of).collect::<Vec<_>>().join(","))
-    }
-    pub fn errors(&self) -> u64 {
-        self.shallow + self.deep
-    }
-    /// How many objects some members lack, and of how many some have another copy.
-    pub fn bad_counts(&self) -> (usize, usize) {
-        let count = |of: fn(&Bad) -> &BTreeSet<PgShard>| self.bad.values().filter(|bad| !of(bad).is_empty()).count();
-        (count(|bad| &bad.missing), count(|bad| &bad.inconsistent))
-    }
-    /// Takes in what was found of other objects.
-    pub fn append(&mut self, other: Self) {
-        self.objects.extend(other.objects);
-        self.snapsets.extend(other.snapsets);
-        (self.shallow, self.deep, self.count) = (self.shallow + other.shallow, self.deep + other.deep, self.count + other.count);
-        self.lines.extend(other.lines);
-        self.bad.extend(other.bad);
-        self.hopeless.extend(other.hopeless);
-        self.digests.extend(other.digests);
-        self.extra.extend(other.extra);
-        self.sum += &other.sum;
-    }
-}
+use types::scrub_results::{FoundShard, InconsistentObj, object_error, shard_error};
+use types::{Bytes, EVersion, HObject, ObjectInfo, PgShard, ScrubMap, ScrubObject, SnapSet, oi_flag};
 
 /// One copy, judged by itself.
 struct Judged {
