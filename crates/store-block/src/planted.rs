@@ -85,6 +85,8 @@ pub enum Bug {
     KeepReplaced,
     /// A checkpoint drops the changes to rows of a leaf that it can't read.
     DropBesideBadLeaf,
+    /// A scan that makes a range of the removed rows that it passed takes the first row behind them along.
+    SweepTooFar,
 
     // The same promises, broken at the last one only.
     /// A record is acknowledged when the one before it is durable.

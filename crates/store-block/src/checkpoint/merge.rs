@@ -90,7 +90,7 @@ impl Core {
             gone += usize::from(leaf.is_some() && old.is_none());
             if let Some((start, at)) = &leaf {
                 self.table.drop_leaf(start);
-                self.leaves.forget_bad(at.id);
+                self.leaves.replaced(at.id);
                 at.runs().for_each(|run| self.space.put_aside(run));
                 let c = self.generations.checkpoint();
                 if c.asked.pop_front_if(|id| *id == at.id).is_some() {
@@ -247,7 +247,7 @@ impl Core {
             // The leaf is made anew.
             self.table.put_spare_rows(frozen);
             let leaf = self.table.drop_leaf(start).expect("it was found in the index");
-            self.leaves.forget_bad(leaf.id);
+            self.leaves.replaced(leaf.id);
             leaf.runs().for_each(|run| self.space.put_aside(run));
             return Some(start.clone());
         }
