@@ -65,6 +65,7 @@ mod reads;
 mod recover;
 mod refs;
 mod repair;
+mod replay;
 mod room;
 mod salvage;
 #[cfg(test)]
@@ -75,6 +76,8 @@ mod spill;
 #[cfg(test)]
 mod spoiled;
 mod state;
+#[cfg(test)]
+mod steps;
 mod stopped;
 mod superblock;
 #[cfg(test)]
