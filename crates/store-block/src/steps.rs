@@ -6,7 +6,7 @@ use base::Rng;
 use disk::{MemDisks, Order, Slow};
 use store::conformance::{object_coll, object_name};
 use store::{ListPage, ObjectStore, StoreError};
-use types::{GHObject, Transaction};
+use types::{CEPH_NOSNAP, GHObject, HObject, Transaction};
 
 const REPLAY_MS: u64 = 12;
 /// A record counts when it is sent: so much, in nanoseconds, may be in one.
@@ -187,4 +187,35 @@ fn a_page_of_a_removal_costs_what_the_first_did() {
     };
     let (few, many) = (steps(300), steps(3000));
     assert!(many <= few + few / 4 && many < 200, "{few} steps for a page, {many} of ten times as many objects");
+}
+
+/// The index has a few bytes for each leaf, whatever objects are called.
+#[test]
+fn long_names_make_no_long_index() {
+    let bytes_a_leaf = |name: usize| {
+        let disks = disks(16 << 20);
+        let mut store = open(&disks, Order::AtOnce, u64::MAX);
+        make_coll(&mut store);
+        for n in 0..3000 {
+            let hash = (n as u32).wrapping_mul(0x9e37_79b9);
+            let oid = format!("{n:0name$}").into();
+            let name = GHObject::plain(HObject { oid, pool: 1, hash, snap: CEPH_NOSNAP, ..HObject::min() });
+            let mut txn = Transaction::new(object_coll(0));
+            txn.touch(&name);
+            txn.set_attr(&name, "_", vec![7; 300].into());
+            store.submit(txn, None, n + 2).expect("it fits");
+            if n % 8 == 0 {
+                store.turn_end();
+            }
+        }
+        store.checkpoint();
+        while store.is_checkpointing() || !store.stats().idle {
+            store.turn_end();
+        }
+        let report = store.fsck(false);
+        assert!(report.is_clean(), "{:?}", report.errors);
+        store.with_core(|core| core.table.index().stored_len() / core.table.index().len())
+    };
+    let (short, long) = (bytes_a_leaf(10), bytes_a_leaf(200));
+    assert!(short < 64 && long < 64, "{short} bytes for a leaf, {long} with long names");
 }

@@ -16,7 +16,7 @@ fn flatten(table: &mut Table, model: &BTreeMap<Key, Bytes>, id: &mut u64) {
     let mut done = |b: &mut LeafBuilder, table: &mut Table| {
         let page = b.cut(1, *id);
         let at = LeafRef::new(*id, &[(0, 0)], page.rows, page.filter.into());
-        table.add_leaf(&page.first, at, Leaf::open(page.bytes, 1, *id).unwrap());
+        table.add_leaf(&page.start, at, Leaf::open(page.bytes, 1, *id).unwrap());
         table.leaf_written(*id);
         *id += 1;
     };
