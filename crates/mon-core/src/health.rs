@@ -1,4 +1,6 @@
 //! What is wrong with the cluster, as `ceph health` says it: checks by code, and which of them are muted.
+//!
+//! All checks together take a few steps for each group, OSD and pool; they are made once a second, and for each question.
 
 use crate::Mon;
 use crate::kv::{Batch, Snapshot};

@@ -2,6 +2,8 @@
 //!
 //! Keys are texts with `/` between their parts, numbers padded so that they sort. The core has everything in memory that it needs to
 //! answer; it reads the store once, when it starts, and old map epochs later through [`Store`].
+//!
+//! A batch takes one step for each key that it changes; to read those below a prefix, one for each of them.
 
 use bytes::Bytes;
 

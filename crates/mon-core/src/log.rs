@@ -1,4 +1,6 @@
 //! The cluster log: lines that daemons and people write, kept for `ceph log last` and passed on to `ceph -w`.
+//!
+//! To add a line takes one step; to find those from a number on, steps in proportion to the logarithm of how many are kept.
 
 use crate::kv::{Batch, Snapshot};
 use bytes::Bytes;
@@ -88,7 +90,7 @@ impl ClusterLog {
     }
     /// Lines from number `from` on.
     pub fn since(&self, from: u64) -> impl DoubleEndedIterator<Item = &LogEntry> {
-        let skip = self.entries.iter().position(|(n, _)| *n >= from).unwrap_or(self.entries.len());
+        let skip = self.entries.partition_point(|(n, _)| *n < from);
         self.entries.range(skip..).map(|(_, e)| e)
     }
 }

@@ -224,7 +224,9 @@ impl Mon {
     pub fn handle(&mut self, event: Event, clock: Clock, effects: &mut Vec<Effect>) {
         match event {
             Event::Open { conn, endpoint, peer } => {
-                self.sessions.insert(conn, Session::new(endpoint, *peer));
+                let session = Session::new(endpoint, *peer);
+                session.osd().into_iter().for_each(|osd| self.osd.note_came(osd));
+                self.sessions.insert(conn, session);
             }
             Event::Closed { conn } => {
                 let ended = self.sessions.remove(&conn);

@@ -1,4 +1,7 @@
 //! A session: its entity, its capabilities, and its subscriptions.
+//!
+//! Sessions are found by their connection, in steps in proportion to the logarithm of how many there are. An OSD's are counted
+//! (`osd::failure`).
 
 use crate::auth::{Endpoint, Handshake};
 use base::Stamp;

@@ -1,6 +1,9 @@
 //! Subscriptions: what a session wants to be told of, from which version on.
 //!
 //! A subscription holds for the life of its session, or until its first answer if it is for one time.
+//!
+//! Whatever has a new version, each session that subscribed to anything is looked at, and each of its subscriptions: one step, but for
+//! those that have something waiting.
 
 use crate::Mon;
 use crate::log::level_of;
@@ -97,6 +100,11 @@ impl Mon {
                 Served::Up(1)
             }
             "config" => {
+                // It follows from the version, and an OSD's from its place in the map, too.
+                let session = self.sessions.get(&conn);
+                if sub.next > self.config.version && session.is_some_and(|s| s.config_sent.is_some() && s.osd().is_none()) {
+                    return Served::Nothing;
+                }
                 if let Some(config) = self.config_for(conn) {
                     self.send(conn, 0, &config);
                 }

@@ -86,6 +86,39 @@ fn an_osd_boots_and_is_told_of_groups_to_make() {
     assert!(!w.mon.osd.map.pools[&id].has(pool_flags::CREATING));
 }
 
+/// Groups are made one by one: each costs the store as much in a pool of ten times as many, and a restart in between forgets none.
+#[test]
+fn each_of_many_groups_costs_what_one_of_few_does() {
+    let bytes_a_group = |pg_num: u32| {
+        let mut w = World::new();
+        let osd = w.osd(0);
+        let admin = w.open("client.admin", "allow *");
+        w.ok(admin, r#"{"prefix":"config set","who":"global","name":"mon_max_pg_per_osd","value":"5000"}"#);
+        w.ok(admin, &format!(r#"{{"prefix":"osd pool create","pool":"p","pg_num":{pg_num}}}"#));
+        let id = w.mon.osd.map.pool_by_name("p").unwrap();
+        let before = w.persisted;
+        let made = |w: &mut World, osd: ConnId, seeds: std::ops::Range<u32>| {
+            seeds.for_each(|seed| w.send(osd, &MOSDPGCreated { pgid: PgId::new(id, seed), ..MOSDPGCreated::default() }));
+        };
+        made(&mut w, osd, 0..pg_num / 3);
+        let bytes = w.persisted - before;
+        w.restart();
+        assert_eq!(w.mon.osd.creating.pgs.len() as u32, pg_num - pg_num / 3);
+        let (osd, before) = (w.open("osd.0", "allow profile osd"), w.persisted);
+        made(&mut w, osd, pg_num / 3..pg_num - 1);
+        let bytes = bytes + w.persisted - before;
+        w.restart();
+        assert_eq!(w.mon.osd.creating.pgs.keys().copied().collect::<Vec<_>>(), [PgId::new(id, pg_num - 1)]);
+        let osd = w.open("osd.0", "allow profile osd");
+        made(&mut w, osd, pg_num - 1..pg_num);
+        assert!(!w.mon.osd.map.pools[&id].has(pool_flags::CREATING));
+        assert_eq!(w.store.below("osd/created/").count(), 0);
+        bytes / pg_num as usize
+    };
+    let (few, many) = (bytes_a_group(32), bytes_a_group(320));
+    assert!(many < 2 * few, "{few} bytes a group, {many} of ten times as many");
+}
+
 #[test]
 fn snapshots_are_numbered_once_and_purged_when_all_groups_have_trimmed() {
     let mut w = World::new();

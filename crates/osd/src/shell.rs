@@ -175,7 +175,8 @@ impl Shell {
         let network = (id.0 >> NETWORK_SHIFT) as usize;
         self.messengers.get(network)?.get(net::ConnId(id.0 & ((1 << NETWORK_SHIFT) - 1)))
     }
-    /// The connection is over: all numbers that it had.
+    /// The connection is over: all numbers that it had. One step for each connection that was dialled: those to the monitor, the manager
+    /// and other OSDs.
     fn forget(&self, conn: &Conn) -> Vec<ConnId> {
         let mut names = vec![ConnId(conn.tag())];
         self.dialled.borrow_mut().retain(|id, other| {

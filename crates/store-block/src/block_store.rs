@@ -127,6 +127,11 @@ impl BlockStore {
     pub(crate) fn write_old_counters(&mut self) {
         self.0.get_mut().counters.writes_old = true;
     }
+    /// For tests that look inside.
+    #[cfg(test)]
+    pub(crate) fn with_core<T>(&self, look: impl FnOnce(&Core) -> T) -> T {
+        look(&self.0.borrow())
+    }
     /// Where the index is, and the list of its pieces.
     #[cfg(test)]
     pub(crate) fn index_runs(&self) -> [Vec<crate::meta::space::Run>; 2] {

@@ -1,4 +1,6 @@
 //! The collections: how many bits of an object's hash say whether it is in one, in memory and as a row.
+//!
+//! As many as there are groups: to find one takes steps in proportion to the logarithm of that.
 
 use crate::codec::{Corrupt, Get};
 use crate::key;

@@ -77,9 +77,7 @@ impl Core {
                 let _ = self.work_queue();
                 self.seal_if_due();
             }
-            if some || self.queue.is_empty() {
-                self.tickets.wake(self.queue.take_tickets());
-            }
+            self.tickets.wake(self.queue.take_hopeful());
             self.checkpoint_step();
             self.write_out();
             self.zero_ahead();
@@ -125,6 +123,7 @@ impl Core {
         }
         let barrier = self.generations.is_barrier(self.log.seq());
         let Some(at) = self.log.take_room(barrier, self.generations.tail_to_be()) else { return };
+        self.replay.record(self.log.open().blocks(), self.log.open().changes_len());
         let batch = self.log.next();
         let block = self.log.ring().block(at);
         let header = Header {

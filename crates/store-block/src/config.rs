@@ -11,6 +11,9 @@ pub struct Config {
     /// the setting. So does a request that reads more at once than there is room for, and a transaction that is larger than that; transactions that wait are
     /// their owner's.
     pub memory: usize,
+    /// Milliseconds that a start may take to replay the log, by the estimate of `replay`: a checkpoint begins in time for that. A
+    /// transaction that is larger by itself takes longer.
+    pub replay_ms: u64,
     /// Records that may be under way at the same time.
     pub pipeline: usize,
     /// In-place writes that may be under way at the same time.
@@ -37,6 +40,10 @@ pub struct Config {
 /// [`Config::memory`] unless it is given.
 pub const MEMORY_DEFAULT: usize = 128 << 20;
 
+/// [`Config::replay_ms`] unless it is given: a start with ten million objects has as much to do besides, and is to be done in three
+/// seconds.
+pub const REPLAY_MS_DEFAULT: u64 = 1750;
+
 /// Bytes that leaves may have at least, whatever the setting.
 pub(crate) const LEAVES_MIN: usize = 1 << 20;
 
@@ -44,6 +51,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             memory: MEMORY_DEFAULT,
+            replay_ms: REPLAY_MS_DEFAULT,
             pipeline: 3,
             in_place: 64,
             spill_bytes: 256 << 10,

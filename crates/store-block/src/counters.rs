@@ -3,6 +3,8 @@
 //! A chunk that several objects share counts for each of them in `data`, and all but once of it in `again`: the difference is what they take. The row
 //! has the one in front, as older versions knew it, and the other behind that, where those don't look. A row that such a version has written ends
 //! there: then what is shared is to be counted by the objects ([`Counters::knows_again`]).
+//!
+//! A store has few pools, each of which is looked at for each change of an object's size, and for each question.
 
 use crate::codec::{Corrupt, Get, Put};
 use crate::key;

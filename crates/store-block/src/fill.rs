@@ -249,9 +249,11 @@ impl Fill {
 }
 
 fn fill(with: With, lens: [u64; 3]) {
-    fill_one(with, lens, true);
+    let _ = fill_one(with, lens, true);
 }
-fn fill_one(with: With, lens: [u64; 3], is_final: bool) {
+/// How full it was when it refused, after removals: the mean.
+fn fill_one(with: With, lens: [u64; 3], is_final: bool) -> f64 {
+    let mut again = Vec::new();
     let mut fill = Fill::new(with, &lens, is_final);
     fill.checkpoint();
     let empty = fill.used();
@@ -262,8 +264,14 @@ fn fill_one(with: With, lens: [u64; 3], is_final: bool) {
         let full = fill.used();
         println!("{with:?}, round {round}: full at {full:.3}, {} objects, fell by {fell:.3}", fill.made.len());
         // Each free block counts where it can be used: gaps are left that rows can't have. In a store of the version before, gaps count less.
-        let least = if is_final { 0.92 } else { 0.95 };
+        let least = match with {
+            // Rows of clones can't have gaps, and how many empty chunks there are is chance: see `clones_fill_a_store_of_any_size`.
+            With::Clones if is_final => 0.88,
+            _ if is_final => 0.92,
+            _ => 0.95,
+        };
         assert!(full > least, "{with:?}, round {round}: refused at {full:.3}");
+        again.extend((round > 0).then_some(full));
         fallen = fallen.max(fell);
         // What is refused stays refused, and nothing stops.
         for _ in 0..50 {
@@ -291,6 +299,7 @@ fn fill_one(with: With, lens: [u64; 3], is_final: bool) {
     // By what a turn's transactions might have needed and did not; here a turn may bring a thirtieth of the room.
     assert!(fallen < 0.08, "{with:?}: the use fell by {fallen:.3} while it was filled");
     assert!(end < empty + 0.03, "{with:?}: {empty:.3} used at first, {end:.3} at the end");
+    again.iter().sum::<f64>() / again.len() as f64
 }
 
 /// Metadata have a little device of their own, and what more they need of the data device.
@@ -299,6 +308,14 @@ fn a_common_room_is_filled_with_anything() {
     for with in ALL {
         fill(with, [32 << 20, 8 << 20, 1 << 20]);
     }
+}
+
+/// One size tells little of clones: those after removals are refused at 0.90 to 0.99 on devices that differ by some hundred KiB.
+#[test]
+fn clones_fill_a_store_of_any_size() {
+    let full: Vec<f64> = (0..6).map(|n| fill_one(With::Clones, [(32 << 20) + (n << 18), 8 << 20, 1 << 20], true)).collect();
+    let mean = full.iter().sum::<f64>() / full.len() as f64;
+    assert!(mean > 0.92, "{mean:.3} of {full:.3?}");
 }
 
 /// Metadata have a large device of their own, as stores of older versions do.

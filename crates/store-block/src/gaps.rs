@@ -5,6 +5,9 @@
 //! says that it is full before it refuses, whatever it is filled with, and small objects find the gaps of removed small ones available.
 //!
 //! What came before the start is not known: the runs of blocks in use stand for it, but for those of full chunks, which may have small pieces or one.
+//!
+//! A few numbers for each length of a run, whatever the device's size: to follow a change and to answer takes as many steps as there are
+//! lengths.
 
 use crate::layout::CHUNK_BLOCKS;
 

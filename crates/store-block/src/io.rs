@@ -1,4 +1,7 @@
 //! Input and output that is under way: what each token is for, and which tickets wait for what is read (`reads` has what came).
+//!
+//! One step for each operation and for each ticket that waits for it; which one is the oldest, a watchdog finds by a look at all that are
+//! under way.
 
 use crate::layout::{BLOCK, DATA, META, WAL, meta_place};
 use crate::meta::space::Run;

@@ -143,6 +143,25 @@ pub fn pool_of(key: &[u8]) -> i64 {
 pub fn hash_of(key: &[u8]) -> u32 {
     u32::from_be_bytes(key[HASH..HASH + 4].try_into().expect("four bytes"))
 }
+/// The last bytes of the name in an object's key, with what ends it: they tell apart objects that a locator puts in one place.
+pub fn name_end_of(key: &[u8]) -> u64 {
+    eight(key, key.len() - TAIL - 8)
+}
+/// The same of a name.
+pub fn name_end(name: &HObject) -> u64 {
+    let ends: &[u8] = if name.oid == *name.effective_key() { &[0, 1, NAME_SAME] } else { &[0, 1] };
+    let oid = name.oid.as_slice();
+    let Some(at) = (oid.len() + ends.len()).checked_sub(8) else {
+        let mut key = Vec::new();
+        object(0, &GHObject::plain(name.clone()), &mut key);
+        return name_end_of(&key);
+    };
+    let mut end = [0; 8];
+    let (name, behind) = end.split_at_mut(8 - ends.len());
+    name.copy_from_slice(&oid[at..]);
+    behind.copy_from_slice(ends);
+    u64::from_be_bytes(end)
+}
 /// The snap of an object's key.
 pub fn snap_of(key: &[u8]) -> u64 {
     eight(key, key.len() - TAIL)
@@ -150,6 +169,17 @@ pub fn snap_of(key: &[u8]) -> u64 {
 /// The generation of an object's key.
 pub fn generation_of(key: &[u8]) -> u64 {
     eight(key, key.len() - TAIL + 8)
+}
+
+/// For people: where the front of an object's key stands among others, if it has as much as the pool.
+pub fn describe_front(key: &[u8]) -> Option<String> {
+    if key.first() != Some(&OBJECT) || key.len() < HASH {
+        return None;
+    }
+    let mut hash = [0; 4];
+    let known = &key[HASH..key.len().min(HASH + 4)];
+    hash[..known.len()].copy_from_slice(known);
+    Some(format!("reversed hash {:08x} of pool {}", u32::from_be_bytes(hash), pool_of(key)))
 }
 
 struct Parts<'a>(&'a [u8]);

@@ -15,6 +15,9 @@
 //! - Small omaps are copied ([`SHARE_MIN`]): to read one through layers costs more than its rows.
 //!
 //! Layers are in memory whole, and rows of a checkpoint ([`key::LAYER`]) that have copies as those of groups have: only they know what stands on what.
+//!
+//! To find one takes steps in proportion to the logarithm of how many there are, a question about an omap as many as it has layers,
+//! [`DEPTH_MAX`] at most.
 
 use crate::codec::{Corrupt, Get, Put};
 use crate::key;

@@ -5,6 +5,7 @@
 //!                                   └──(one can't be read, or the crc is wrong)──> damaged: see [`crate::damaged`]
 //! ```
 //! Holds no leaf: those that are in memory are the table's ([`crate::meta`]).
+//! One step for each piece that comes and each ticket that waits for it.
 
 use crate::io::Purpose;
 use crate::meta::index::LeafRef;
@@ -23,6 +24,8 @@ struct LeafRead {
     /// What has come of its pieces, and how many have not.
     pieces: Vec<Bytes>,
     left: usize,
+    /// The index has another in its place by now.
+    is_gone: bool,
 }
 
 #[derive(Debug, Default)]
@@ -54,7 +57,7 @@ impl Leaves {
     }
     /// A leaf is being read from now on, in so many pieces.
     pub fn begin(&mut self, id: u64, tickets: Vec<u64>, pieces: usize) {
-        self.reads.insert(id, LeafRead { tickets, pieces: vec![Bytes::new(); pieces], left: pieces });
+        self.reads.insert(id, LeafRead { tickets, pieces: vec![Bytes::new(); pieces], left: pieces, is_gone: false });
     }
     /// Another ticket waits for it; false if it is not being read.
     fn join(&mut self, id: u64, ticket: u64) -> bool {
@@ -62,8 +65,8 @@ impl Leaves {
         read.tickets.extend((ticket > 0).then_some(ticket));
         true
     }
-    /// A piece has come, or not: all of the leaf and the tickets that wait for it, once that is known.
-    fn came(&mut self, id: u64, piece: usize, result: Result<Bytes, String>) -> Option<(Result<Bytes, String>, Vec<u64>)> {
+    /// A piece has come, or not: all of the leaf, and the read of it, once that is known.
+    fn came(&mut self, id: u64, piece: usize, result: Result<Bytes, String>) -> Option<(Result<Bytes, String>, LeafRead)> {
         let read = self.reads.get_mut(&id)?;
         let result = match result {
             Ok(bytes) => {
@@ -81,7 +84,7 @@ impl Leaves {
             Err(why) => Err(why),
         };
         let read = self.reads.remove(&id).expect("it was there");
-        Some((result, read.tickets))
+        Some((result, read))
     }
 
     pub fn is_bad(&self, id: u64) -> bool {
@@ -97,6 +100,13 @@ impl Leaves {
     /// It is gone, or is made anew: why it could not be read.
     pub fn forget_bad(&mut self, id: u64) -> Option<String> {
         self.bad.remove(&id)
+    }
+    /// A checkpoint has made others in its place: should it be on its way, nothing looks for it any more.
+    pub fn replaced(&mut self, id: u64) {
+        self.bad.remove(&id);
+        if let Some(read) = self.reads.get_mut(&id) {
+            read.is_gone = true;
+        }
     }
 
     /// Reads need leaves of so many bytes together, and begin anew after each wait.
@@ -136,14 +146,14 @@ impl Core {
     }
     /// A piece of a leaf has come, or not.
     pub fn leaf_here(&mut self, id: u64, piece: usize, result: Result<Bytes, String>) {
-        let Some((result, tickets)) = self.leaves.came(id, piece, result) else { return };
+        let Some((result, read)) = self.leaves.came(id, piece, result) else { return };
         match result.and_then(|bytes| Leaf::open(bytes, self.seed, id).map_err(|e| e.to_string())) {
+            // Nothing looks for one that was replaced while it was read.
+            _ if read.is_gone => {}
             Ok(leaf) => self.table.leaf_came(id, leaf),
-            // A leaf that was replaced while it was read: the index has another by now.
-            Err(_) if !self.table.index().iter().any(|(_, l)| l.id == id) => {}
             Err(why) => self.leaves.put_bad(id, why),
         }
-        self.tickets.arrived(tickets);
+        self.tickets.arrived(read.tickets);
     }
     /// A read or a copy needs leaves of so many bytes together, and begins anew after each wait: they stay until all have come. Several reads of one
     /// request begin anew together, so what was looked at in this turn stays too.

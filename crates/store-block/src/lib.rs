@@ -68,6 +68,7 @@ mod reads;
 mod recover;
 mod refs;
 mod repair;
+mod replay;
 mod room;
 mod salvage;
 #[cfg(test)]
@@ -78,6 +79,8 @@ mod spill;
 #[cfg(test)]
 mod spoiled;
 mod state;
+#[cfg(test)]
+mod steps;
 mod stopped;
 mod superblock;
 #[cfg(test)]

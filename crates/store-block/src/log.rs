@@ -5,6 +5,9 @@
 //!   ring: tail ─────────────── records that the next start needs ──────────────── head        (trim, once a checkpoint is durable)
 //! ```
 //! Holds no device: [`crate::commit`] writes what goes out, and decides when. Holds no change: [`crate::write`] puts them into the open record.
+//!
+//! A record takes the same steps wherever the log stands and however much it has; how much that may be for the next start is `replay`'s to
+//! say.
 
 use crate::layout::{BLOCK, WAL_FIRST};
 use crate::load::Load;

@@ -8,6 +8,8 @@
 //!                      ^   to change it: unpack           │ to read it: look, at an unpacked copy
 //!                      └──────────────────────────────────┘
 //! ```
+//! To find a name and to put one in takes a few steps, however many are known: names are in tables that grow one by one (`names`). A turn
+//! looks at a bounded number of slots, at the more the more names have come.
 
 use crate::key;
 use crate::layout::{CHUNK_BLOCKS, SPOILED};
@@ -124,17 +126,17 @@ pub struct Objects {
     next_nid: u64,
 }
 
-/// Of an object's key. The name's own hash, which is in it, is a good one; clones and pools share it.
+/// Of an object's key. The name's own hash, which is in it, is a good one; clones and pools share it, and so do all objects of one locator.
 fn hash(key: &[u8]) -> u32 {
-    mix(key::family_of(key), key::hash_of(key), key::snap_of(key), key::pool_of(key), key::generation_of(key))
+    mix(key::family_of(key), key::hash_of(key), key::snap_of(key), key::pool_of(key), key::generation_of(key), key::name_end_of(key))
 }
-/// The same of a name without generation.
+/// The same of a name without generation. (Where a name has zeros at its end it may be another: then what is warmed is of no use.)
 pub fn hash_of_head(family: u8, name: &HObject) -> u32 {
-    mix(family, name.bitwise_key(), name.snap, name.pool, NO_GEN)
+    mix(family, name.bitwise_key(), name.snap, name.pool, NO_GEN, key::name_end(name))
 }
-fn mix(family: u8, bitwise: u32, snap: u64, pool: i64, generation: u64) -> u32 {
+fn mix(family: u8, bitwise: u32, snap: u64, pool: i64, generation: u64, name_end: u64) -> u32 {
     let v = u64::from(bitwise) ^ snap.rotate_left(32) ^ (pool as u64).rotate_left(48) ^ u64::from(family) << 40 ^ generation;
-    (v.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
+    ((v ^ name_end.wrapping_mul(0xc2b2_ae3d_27d4_eb4f)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 fn node_of(record: &[u8]) -> Onode {
     Onode::decode(&record[packed::row_at(record)..]).expect("what was packed can be unpacked")
@@ -458,6 +460,36 @@ mod tests {
             o.shrink(0, 0);
         }
         assert_eq!((o.len, o.bytes), (0, 0));
+    }
+
+    /// Objects that a locator puts in one place are told apart: to find one, others' names are not looked at. And a name is warmed where it
+    /// is.
+    #[test]
+    fn one_of_many_in_one_place_is_found_at_once() {
+        let looks = |objects: u64| {
+            let mut o = Objects::new(1);
+            let name = |n: u64| {
+                let hobj = HObject { oid: format!("object {n}").into(), key: "place".into(), hash: 77, pool: 3, ..HObject::min() };
+                GHObject::plain(hobj)
+            };
+            for n in 0..objects {
+                assert_eq!(o.find(1, &name(n)), None);
+                let key = o.sought().to_vec();
+                o.insert(&key, Some(Onode::new(n)));
+            }
+            o.names.take_steps();
+            assert!((0..objects).all(|n| o.find(1, &name(n)).is_some()));
+            o.names.take_steps()
+        };
+        assert!(looks(300) <= 301 && looks(3000) <= 3010);
+        for (oid, locator, nspace) in
+            [("a", "", ""), ("abcd", "", "n"), ("abcde", "x", ""), ("abcdefgh", "", "space"), ("abcdefgh", "abd", "")]
+        {
+            let hobj = HObject { oid: oid.into(), key: locator.into(), nspace: nspace.into(), hash: 5, pool: 2, ..HObject::min() };
+            let mut key = Vec::new();
+            key::object(1, &GHObject::plain(hobj.clone()), &mut key);
+            assert_eq!(hash(&key), hash_of_head(1, &hobj), "{oid} {locator} {nspace}");
+        }
     }
 
     /// Names without an object go when the checkpoint has them, among many that stay; then there are no more looks.

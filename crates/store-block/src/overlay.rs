@@ -5,6 +5,9 @@
 //!   run:    in an open record ──> being written to its place ──────────────────────────────> there
 //! ```
 //! A newer content of a block, or its place being freed, ends it at any point. Images of records from before a restart are in the log only.
+//!
+//! To put in, to find and to drop a block takes one step, whatever else waits; to take those that are due, one step for each that is looked
+//! at for the first time, and to say which is the oldest, one for each record under way.
 
 use crate::layout::BLOCK;
 use crate::wal::Batch;
@@ -96,12 +99,27 @@ pub struct Overlay {
     bytes: usize,
     /// While records are replayed on trust: blocks that should be at their places, with the record and the crc.
     expected: Numbers<(u64, u32)>,
+    /// All images of records before this one were taken to be written.
+    next_due: u64,
+    /// Records and blocks that were looked at.
+    #[cfg(test)]
+    steps: std::cell::Cell<u64>,
 }
 
 impl Overlay {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
+    #[cfg(test)]
+    pub fn take_steps(&self) -> u64 {
+        self.steps.take()
+    }
+    #[cfg(test)]
+    fn step(&self) {
+        self.steps.set(self.steps.get() + 1);
+    }
+    #[cfg(not(test))]
+    fn step(&self) {}
     #[cfg(test)]
     pub fn assert_counts(&self, open: u64) {
         assert_eq!(self.bytes, self.records.iter().filter_map(|r| r.buf.as_ref()).map(Bytes::len).sum::<usize>());
@@ -145,13 +163,12 @@ impl Overlay {
     }
     /// The blocks have no content any more that matters.
     pub fn drop_blocks(&mut self, place: u64, blocks: u64) {
-        if !self.expected.is_empty() {
-            self.expected.retain(|p, _| !(place..place + blocks).contains(p));
-        }
-        if self.map.is_empty() {
+        if self.map.is_empty() && self.expected.is_empty() {
             return;
         }
         for p in place..place + blocks {
+            self.step();
+            self.expected.remove(&p);
             if let Some(old) = self.map.remove(&p) {
                 self.unlink(old);
             }
@@ -231,7 +248,11 @@ impl Overlay {
     /// Nothing else may be written to these places until [`Overlay::written`].
     pub fn take_due(&mut self, upto: u64, max: usize) -> Vec<Due> {
         let mut due = Vec::new();
-        'records: for i in 0..self.records.len() {
+        let Some(first) = self.records.front().map(|record| record.seq) else { return due };
+        // Those in front are on their way, however many they are.
+        let mut i = self.next_due.saturating_sub(first) as usize;
+        'records: while i < self.records.len() {
+            self.step();
             if self.records[i].seq > upto || due.len() >= max {
                 break;
             }
@@ -239,6 +260,7 @@ impl Overlay {
                 if due.len() >= max {
                     break 'records;
                 }
+                self.step();
                 let record = &self.records[i];
                 let (n, seq) = (record.taken, record.seq);
                 let place = record.places[n];
@@ -251,7 +273,9 @@ impl Overlay {
                 }
                 self.records[i].taken += 1;
             }
+            i += 1;
         }
+        self.next_due = first + i as u64;
         due.sort_unstable_by_key(|d| d.place);
         self.forget();
         due
@@ -285,13 +309,66 @@ impl Overlay {
         if self.records.capacity() > FEW_RECORDS.max(self.records.len() * 4) {
             self.records.shrink_to(self.records.len() * 2);
         }
+        // And a log that was replayed has many images.
+        if self.map.capacity() > FEW_RECORDS.max(self.map.len() * 4) {
+            self.map.shrink_to(self.map.len() * 2);
+        }
     }
     /// The oldest record that has images which are not at their places.
-    pub fn oldest(&self) -> Option<u64> {
-        self.records.iter().find(|r| r.live > 0).map(|r| r.seq)
+    pub fn oldest(&mut self) -> Option<u64> {
+        self.forget();
+        // In front of it are at most those that have runs under way.
+        self.records.iter().inspect(|_| self.step()).find(|r| r.live > 0).map(|r| r.seq)
     }
     /// Places that are being written.
     pub fn writing(&self) -> usize {
         self.writing.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Images wait for their places, however many: what is taken next is found at once, and what is dropped is.
+    #[test]
+    fn many_that_wait_cost_what_few_do() {
+        let steps = |records: u64| {
+            let mut overlay = Overlay::default();
+            let buf = Bytes::from(vec![0; 2 * BLOCK as usize]);
+            for seq in 1..=records {
+                overlay.set_image(seq, seq, 0);
+                overlay.seal(seq, 2 * seq, buf.clone(), vec![seq], Vec::new());
+            }
+            let (mut most, mut due) = (0, Vec::new());
+            // None of them gets there before all are on their way.
+            for _ in 0..records {
+                overlay.take_steps();
+                let some = overlay.take_due(records, 1);
+                most = most.max(overlay.take_steps());
+                overlay.began();
+                due.extend(some.into_iter().map(|due| (due.place, due.seq)));
+            }
+            assert_eq!(due.len() as u64, records);
+            assert!(overlay.take_due(records, 1).is_empty());
+            for (n, block) in due.iter().enumerate() {
+                overlay.written(&[*block]);
+                overlay.take_steps();
+                let oldest = overlay.oldest();
+                most = most.max(overlay.take_steps());
+                assert_eq!(oldest, due.get(n + 1).map(|(_, seq)| *seq));
+            }
+            // Blocks that are expected at their places, and freed again.
+            (0..records).for_each(|place| overlay.expect(place, 1, 0));
+            for place in (0..records).step_by(2) {
+                overlay.take_steps();
+                overlay.drop_blocks(place, 1);
+                most = most.max(overlay.take_steps());
+            }
+            assert_eq!(overlay.take_expected().len() as u64, records / 2);
+            most
+        };
+        let (few, many) = (steps(500), steps(5000));
+        assert!(many <= few && many < 8, "{few} steps for one, {many} of ten times as many");
     }
 }

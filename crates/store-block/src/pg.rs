@@ -6,6 +6,9 @@
 //!       | n dups: epoch, version, row | n missing: hobject_t, there u8, pg_missing_item |
 //! ```
 //! Counts of a group's statistics change a little with each write: the delta has their differences to the counts before.
+//!
+//! A delta takes a step for each entry that it adds, and for each that it trims which no checkpoint has taken; the length of the log is
+//! none. To load a group takes one for each of its rows, to save one for each group.
 
 use crate::codec::{Corrupt, Get, Put};
 use crate::key;
@@ -403,4 +406,54 @@ fn entries_of(mut get: Get, flags: u8) -> Result<usize, Corrupt> {
         }
     }
     get.count(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::PgLogEntry;
+
+    /// A log at its full length gains an entry and loses one, and is read at both ends: a long one takes the steps that a short one takes.
+    #[test]
+    fn a_long_log_costs_what_a_short_one_does() {
+        let id = SpgId::whole(PgId::new(3, 5));
+        let version = |n: u64| EVersion::new(7, n);
+        let steps = |len: u64| {
+            let (mut groups, mut table, mut most) = (Groups::default(), Table::new(), [0; 3]);
+            for n in 1..=3 * len {
+                let entry = PgLogEntry { version: version(n), ..PgLogEntry::default() };
+                let trim_to = (n > len).then(|| version(n - len));
+                let delta = LogDelta { entries: vec![entry], trim_to, ..LogDelta::new(id) };
+                let mut bytes = Vec::new();
+                encode_delta(&delta, None, &mut bytes, &mut BytesMut::new());
+                table.take_steps();
+                groups.apply(bytes.into(), &mut table).expect("a delta");
+                most[0] = most[0].max(table.take_steps());
+                if n == 2 * len {
+                    // A checkpoint is under way with what there is.
+                    table.freeze();
+                }
+                if n <= len || n % 16 != 0 {
+                    continue;
+                }
+                for (at, from) in [(1, n - len), (2, n - 10)] {
+                    let mut seen = 0;
+                    let (first, last) = (key::log(id, version(from)), key::pg_end(key::LOG, id));
+                    let passed = table.scan(&first, &last, 1, &mut |_, _| {
+                        seen += 1;
+                        if seen == 10 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                    });
+                    passed.expect("there are no leaves");
+                    most[at] = most[at].max(table.take_steps());
+                    assert_eq!(seen, 10);
+                }
+            }
+            most
+        };
+        let (few, many) = (steps(100), steps(1000));
+        assert!(
+            (0..3).all(|n| many[n] <= few[n] + 2 && many[n] < 40),
+            "{few:?} steps to append, and to read, {many:?} of ten times as long a log"
+        );
+    }
 }

@@ -1,4 +1,5 @@
 //! A range of a group's log, out of its rows. Holds no row's layout (`pg_row`) and no key's (`key`).
+//! One step for each entry that is asked for, wherever in the log it is.
 
 use crate::codec::Corrupt;
 use crate::key;

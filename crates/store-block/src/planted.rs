@@ -87,6 +87,8 @@ pub enum Bug {
     DropBesideBadLeaf,
     /// The last cell of a large attribute stays when the attribute goes.
     KeepLargeAttr,
+    /// A scan that makes a range of the removed rows that it passed takes the first row behind them along.
+    SweepTooFar,
 
     // The same promises, broken at the last one only.
     /// A record is acknowledged when the one before it is durable.

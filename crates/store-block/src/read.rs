@@ -281,7 +281,10 @@ impl Core {
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
     ) -> StoreResult<()> {
         match self.table.scan(first, last, ahead, visit) {
-            Ok(()) => Ok(()),
+            Ok(passed) => {
+                self.table.sweep(first, last, &passed);
+                Ok(())
+            }
             Err(missing) => Err(self.want_from(first, &missing, coll, ticket)),
         }
     }

@@ -9,6 +9,8 @@
 //! Whether blocks are worth keeping is seen from how many of those that are asked for are here. Where few are (a reader of far more than
 //! there is room for), most pass through: to keep a block costs more than it brings then. Some are kept even so, by which it is seen when
 //! that has changed. Holds no device and no ticket.
+//!
+//! One step to find a block, to put one in and to take one out. To let some go takes one for each that goes, and for each that must stay.
 
 use crate::io::{Extent, Waiters};
 use crate::layout::BLOCK;

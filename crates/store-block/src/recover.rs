@@ -521,6 +521,7 @@ impl Core {
                 .log_damaged(format!("the log is damaged: the changes that lie beside record {seq} have not their checksum")));
         };
         self.spills.hold(seq, len, chunks, &mut self.alloc)?;
+        self.replay.beside(changes.len());
         Ok(changes)
     }
     /// Data that a record wrote directly are to have their checksums when they are read.
@@ -532,6 +533,7 @@ impl Core {
     }
     fn replay_one(&mut self, found: Whole, on_trust: bool) -> Result<(), OpenError> {
         let (seq, at_block) = (found.header.seq, found.at);
+        self.replay.record(found.header.blocks(), found.header.meta_len as usize);
         // What earlier records freed could be given again: they were durable when it was.
         self.alloc.release(seq - 1, |_, _| false);
         let mut at = crate::apply::At { seq, slot: u32::MAX, images: 0, run: None };

@@ -1,4 +1,7 @@
 //! What shares a chunk: how many objects, by the chunk's place. A chunk of one object that was never cloned is not in it.
+//!
+//! One step for each question and each change, and a checkpoint takes one for each place that changed. Memory: an entry for each place that
+//! is shared.
 
 use crate::key;
 use crate::meta::layer::Val;
@@ -16,6 +19,9 @@ pub struct Refs {
 
 /// Of a place and its count in a hash table.
 const COUNT_BYTES: usize = 20;
+
+/// Places whose table is not worth being made smaller.
+const FEW_PLACES: usize = 1024;
 
 impl Refs {
     pub fn memory(&self) -> usize {
@@ -84,7 +90,28 @@ impl Refs {
         if planted(Bug::ForgetLastShare) {
             places.pop();
         }
+        // Memory of clones that are gone is others' again.
+        if self.counts.capacity() > FEW_PLACES.max(self.counts.len() * 4) {
+            self.counts.shrink_to(self.counts.len() * 2);
+        }
         let row = |place: u64| self.counts.get(&place).map_or(Val::Del, |count| Val::Row(count.to_le_bytes().to_vec().into()));
         places.into_iter().map(|place| (key::numbered(key::REFS, place), row(place))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Snapshots that are gone leave nothing behind that is held for what is in memory whole.
+    #[test]
+    fn what_is_shared_no_more_takes_no_memory() {
+        let mut refs = Refs::default();
+        (0..100_000).for_each(|place| refs.hold(place));
+        let all = refs.take_dirty().len();
+        let most = refs.memory();
+        (0..100_000).for_each(|place| assert!(!refs.release(place) && refs.release(place)));
+        assert_eq!((all, refs.take_dirty().len()), (100_000, 100_000));
+        assert!(refs.memory() * 20 < most, "{} bytes of {most}", refs.memory());
     }
 }

@@ -248,7 +248,8 @@ fn describe(first: &Key, last: &Key) -> String {
     ];
     let met = kinds.iter().filter(|(kind, _)| &[*kind][..] < &last[..] && &key::kind_end(*kind)[..] > &first[..]);
     let mut what: Vec<String> = met.map(|(_, name)| (*name).to_string()).collect();
-    let name = |key: &Key, otherwise: &str| key::parse_object(key).map_or_else(|_| otherwise.to_string(), |(_, name)| name.to_string());
+    let front = |key: &Key, otherwise: &str| key::describe_front(key).unwrap_or_else(|| otherwise.to_string());
+    let name = |key: &Key, otherwise: &str| key::parse_object(key).map_or_else(|_| front(key, otherwise), |(_, name)| name.to_string());
     if let Some(objects) = what.iter_mut().find(|what| *what == "objects") {
         *objects = format!("objects from {} to before {}", name(first, "the first"), name(last, "the end"));
     }

@@ -11,6 +11,8 @@
 //! How many blocks changes will need is not known before they are merged: one small row may split a page. Splits are not promised, since there are
 //! seldom many. They have a share that is kept for them, and when it might not be enough, a checkpoint comes first ([`Core::is_tight`]). So bytes
 //! refuse, and splits delay.
+//!
+//! All of it is sums that are kept up: an answer takes the same few steps whatever is taken, free or waiting.
 
 use crate::key;
 use crate::layout::{BLOCK, CHUNK_BLOCKS, DATA, META, ON_DATA};

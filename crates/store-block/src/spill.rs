@@ -102,6 +102,7 @@ impl Core {
             }
         }
         let seq = self.log.seq();
+        self.replay.beside(changes.len());
         self.spills.chunks.extend(chunks.iter().map(|chunk| (seq, *chunk)));
         let mut places = Vec::new();
         chunks.iter().for_each(|chunk| places.put_var(*chunk));

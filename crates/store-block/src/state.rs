@@ -22,6 +22,7 @@ use crate::pg::Groups;
 use crate::queue::Queue;
 use crate::reads::{Known, Reads};
 use crate::refs::Refs;
+use crate::replay::Replay;
 use crate::room::Inflow;
 use crate::salvage::Salvage;
 use crate::spill::Spills;
@@ -74,6 +75,8 @@ pub struct Core {
     pub(crate) counters: Counters,
 
     pub(crate) log: Log,
+    /// The time that the next start would need for the log.
+    pub(crate) replay: Replay,
     /// Transactions that wait.
     pub(crate) queue: Queue,
     /// Changes that lie beside records.
@@ -105,6 +108,7 @@ impl Core {
             counters: Counters::default(),
             generations: Generations::new(sb.next_leaf),
             log: Log::new(&sb, cfg.zero_ahead),
+            replay: Replay::new(cfg.replay_ms),
             queue: Queue::default(),
             spills: Spills::default(),
             inflow: Inflow::default(),
@@ -198,6 +202,9 @@ impl Core {
         let entry = self.objects.get_mut(slot);
         if entry.changed() == generation {
             return;
+        }
+        if entry.changed() <= self.generations.saved() && entry.node.is_some() {
+            self.replay.object();
         }
         if entry.changed() > self.generations.saved() && self.table.frozen().is_some() {
             // The checkpoint will want it as it was.

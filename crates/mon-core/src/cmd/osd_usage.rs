@@ -208,11 +208,12 @@ fn df(ctx: &mut Ctx<'_>) -> CmdResult {
     if let (Some(by), Some(filter)) = (by, filter) {
         keep_chosen(map, &by, &filter, &mut nodes, &mut stray)?;
     }
+    let on = pgs.by_osd();
     let of_node = |id: i32| {
         let mut sum = Usage::default();
         for osd in if id >= 0 { vec![id] } else { map.crush.devices_below(id).into_keys().collect() } {
             sum.fs.add(&pgs.osds.get(&osd).map(|o| o.statfs).unwrap_or_default());
-            sum.pgs += pgs.pgs_on(osd);
+            sum.pgs += on.get(&osd).map_or(0, |(acting, _)| *acting);
         }
         sum
     };

@@ -362,10 +362,11 @@ fn dump_text(ctx: &Ctx<'_>, has: &dyn Fn(&str) -> bool) -> String {
             vec![name, bytes_text(fs.used()), bytes_text(fs.available), bytes_text(fs.used_raw()), bytes_text(fs.total)]
         };
         if !sum {
+            let on = pgs.by_osd();
             for (id, o) in &pgs.osds {
                 let mut row = cells(id.to_string(), &o.statfs);
-                let primary = pgs.pgs.values().filter(|s| s.acting_primary == *id).count();
-                row.extend([osds_text(&o.hb_peers), pgs.pgs_on(*id).to_string(), primary.to_string()]);
+                let (acting, primary) = on.get(id).copied().unwrap_or_default();
+                row.extend([osds_text(&o.hb_peers), acting.to_string(), primary.to_string()]);
                 t.row(row);
             }
         }

@@ -2,6 +2,9 @@
 //!
 //! Holds the entries, their history and which entries apply to which daemon or client. A session with a `config` subscription gets what applies to it, and
 //! again whenever that changes.
+//!
+//! To find an option's value takes steps in proportion to the logarithm of how many options are set, and one for each section in which this
+//! one is; to say all that applies to an entity, one for each entry.
 
 use crate::kv::{Batch, Snapshot};
 use std::collections::BTreeMap;
@@ -86,6 +89,11 @@ pub struct Change {
 #[derive(Debug, Clone, Default)]
 pub struct ConfigDb {
     pub entries: BTreeMap<(Section, String), String>,
+    /// The same by option.
+    by_option: BTreeMap<String, BTreeMap<Section, String>>,
+    /// Entries that were looked at for a value.
+    #[cfg(test)]
+    steps: std::cell::Cell<u64>,
     pub version: u64,
     pub history: Vec<Change>,
     /// What this monitor was told to go by itself (`ceph tell mon.a config set`); gone with the process.
@@ -100,12 +108,28 @@ impl ConfigDb {
         let mut db = Self { version: snapshot.number("config-version").unwrap_or(0), ..Self::default() };
         for (key, value) in snapshot.below("config/") {
             if let Some((section, name)) = split_key(key) {
-                db.entries.insert((section, name.into()), String::from_utf8_lossy(value).into_owned());
+                db.set(section, name.into(), Some(String::from_utf8_lossy(value).into_owned()));
             }
         }
         db
     }
 
+    fn set(&mut self, section: Section, name: String, value: Option<String>) {
+        let sections = self.by_option.entry(name.clone()).or_default();
+        match value {
+            Some(value) => {
+                sections.insert(section.clone(), value.clone());
+                self.entries.insert((section, name), value);
+            }
+            None => {
+                sections.remove(&section);
+                if sections.is_empty() {
+                    self.by_option.remove(&name);
+                }
+                self.entries.remove(&(section, name));
+            }
+        }
+    }
     /// Sets (Some) or removes (None) an entry; true if that changed anything.
     pub fn change(&mut self, section: Section, name: &str, value: Option<String>, now: UTime, batch: &mut Batch) -> bool {
         let key = format!("{}/{name}", section.text());
@@ -115,15 +139,10 @@ impl ConfigDb {
             return false;
         }
         match &value {
-            Some(v) => {
-                batch.put_text(format!("config/{key}"), v);
-                self.entries.insert(slot, v.clone());
-            }
-            None => {
-                batch.remove(format!("config/{key}"));
-                self.entries.remove(&slot);
-            }
+            Some(v) => batch.put_text(format!("config/{key}"), v),
+            None => batch.remove(format!("config/{key}")),
         }
+        self.set(slot.0, slot.1, value.clone());
         self.version += 1;
         batch.put_text("config-version", &self.version.to_string());
         self.history.push(Change { version: self.version, stamp: now, name: String::new(), diff: vec![(key, old, value)] });
@@ -150,12 +169,18 @@ impl ConfigDb {
 
     /// The value of `name` for the monitor itself or for the daemon that its own services act for, or the option's default.
     pub fn value(&self, entity: &EntityText, name: &str) -> &str {
-        let sections = self.entries.iter().filter(|((section, option), _)| option == name && section.applies_to(entity, "", ""));
-        match sections.max_by_key(|((section, _), _)| section.precision()) {
+        let sections = self.by_option.get(name).into_iter().flatten().inspect(|_| self.step());
+        match sections.filter(|(section, _)| section.applies_to(entity, "", "")).max_by_key(|(section, _)| section.precision()) {
             Some((_, value)) => value,
             None => options::find(name).map(|o| o.default).unwrap_or_default(),
         }
     }
+    #[cfg(test)]
+    fn step(&self) {
+        self.steps.set(self.steps.get() + 1);
+    }
+    #[cfg(not(test))]
+    fn step(&self) {}
     /// [`ConfigDb::value`] for the monitor.
     pub fn mon_value(&self, name: &str) -> &str {
         match self.overrides.get(name) {
@@ -221,6 +246,26 @@ mod tests {
         assert_eq!(db.value(&EntityText::new(EntityKind::CLIENT, "x"), "a"), "all");
         assert_eq!(db.value(&EntityText::new(EntityKind::CLIENT, "x"), "rbd_cache"), "true");
         assert!(Section::parse("nobody").is_none());
+    }
+
+    /// Options of many daemons are set: one that is not among them is found as soon.
+    #[test]
+    fn an_option_is_found_among_many() {
+        let steps = |daemons: u64| {
+            let mut db = ConfigDb::default();
+            (0..daemons).for_each(|n| set(&mut db, &format!("osd.{n}"), "osd_max_backfills", "3"));
+            set(&mut db, "mon", "mon_osd_report_timeout", "77");
+            db.steps.set(0);
+            assert_eq!((db.mon_number("mon_osd_report_timeout"), db.mon_number("mon_max_pg_per_osd")), (77.0, 250.0));
+            let steps = db.steps.get();
+            (0..daemons).for_each(|n| {
+                let section = Section::parse(&format!("osd.{n}")).unwrap();
+                assert!(db.change(section, "osd_max_backfills", None, UTime::ZERO, &mut Batch::default()));
+            });
+            assert_eq!((db.entries.len(), db.by_option.len()), (1, 1));
+            steps
+        };
+        assert_eq!((steps(100), steps(1000)), (1, 1));
     }
 
     #[test]

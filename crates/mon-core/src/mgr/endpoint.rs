@@ -191,13 +191,17 @@ impl Mon {
         let map = &self.osd.map;
         if map.is_up(osd) {
             self.manager.pgs.report_osd(osd, m.osd_stat, m.pool_stat.into_iter());
+            let mut may_purge = false;
             for (pg, stat) in m.pg_stat {
                 // Groups of pools that are gone, or behind a pool's end after a merge, are no pool's.
                 if map.pools.get(&pg.pool).is_some_and(|p| pg.seed < p.pg_num) {
-                    self.manager.pgs.report_pg(pg, stat);
+                    may_purge |= self.manager.pgs.report_pg(pg, stat) && map.removed_snaps_queue.contains_key(&pg.pool);
                 }
             }
-            self.purge_snaps();
+            // To ask takes a look at each group of the pool; each tick asks once more.
+            if may_purge {
+                self.purge_snaps();
+            }
         }
         self.send(conn, 0, &ack);
     }

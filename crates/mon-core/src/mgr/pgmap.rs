@@ -3,6 +3,9 @@
 //! Holds the last report of each group and OSD, sums by pool that are kept up as reports come, and a short history of them for rates.
 //! A stock manager's sums, if it is the active one, go before all that: the caller needn't know which of them counted.
 //! Nothing here is persisted: a manager learns it anew.
+//!
+//! A report takes a few steps for each group and pool that it names, whatever else is known; a change of the pools, one for each group.
+//! Sums and rates take one for each pool; counts by state or OSD, one for each group: health asks for them once a second, and commands do.
 
 use crate::planted::{Bug, planted};
 use base::Stamp;
@@ -91,6 +94,8 @@ pub struct PgMap {
     pub osds: BTreeMap<OsdId, OsdStat>,
     /// What of each store belongs to which pool.
     pub pool_statfs: BTreeMap<(PoolId, OsdId), StoreStatfs>,
+    /// The pools in there, by OSD.
+    pools_of: BTreeMap<OsdId, Vec<PoolId>>,
     pub pools: BTreeMap<PoolId, Sums>,
     /// What a stock manager counted.
     pub digest: Option<Box<PgMapDigest>>,
@@ -122,13 +127,15 @@ fn done_between(old: &PgStat, new: &PgStat) -> Option<ObjectStatSum> {
 }
 
 impl PgMap {
-    /// Takes one group's report; older ones than the last are dropped.
-    pub fn report_pg(&mut self, pgid: PgId, stat: PgStat) {
+    /// Takes one group's report; older ones than the last are dropped. True if it may be the last that the purge of a snapshot waits for.
+    pub fn report_pg(&mut self, pgid: PgId, stat: PgStat) -> bool {
         let sums = self.pools.entry(pgid.pool).or_default();
+        let mut may_purge = true;
         if let Some(old) = self.pgs.get(&pgid) {
             if (old.reported_epoch, old.reported_seq) > (stat.reported_epoch, stat.reported_seq) {
-                return;
+                return false;
             }
+            may_purge = old.state == 0 || old.reported_epoch != stat.reported_epoch || old.purged_snaps != stat.purged_snaps;
             sums.sub(old);
             if let Some(done) = done_between(old, &stat) {
                 *self.done.entry(pgid.pool).or_default() += &done;
@@ -137,17 +144,26 @@ impl PgMap {
         sums.add(&stat);
         self.pgs.insert(pgid, stat);
         self.version += 1;
+        may_purge
     }
     pub fn report_osd(&mut self, osd: OsdId, stat: OsdStat, pools: impl Iterator<Item = (PoolId, StoreStatfs)>) {
+        self.forget_osd(osd);
         self.osds.insert(osd, stat);
-        self.pool_statfs.retain(|(_, o), _| *o != osd);
-        self.pool_statfs.extend(pools.map(|(pool, fs)| ((pool, osd), fs)));
+        let of = self.pools_of.entry(osd).or_default();
+        for (pool, fs) in pools {
+            of.push(pool);
+            self.pool_statfs.insert((pool, osd), fs);
+        }
         self.version += 1;
     }
-    /// Forgets an OSD that is gone.
-    pub fn forget_osd(&mut self, osd: OsdId) {
+    /// Forgets an OSD that is gone; how many rows of pools that were.
+    pub fn forget_osd(&mut self, osd: OsdId) -> usize {
         self.osds.remove(&osd);
-        self.pool_statfs.retain(|(_, o), _| *o != osd);
+        let pools = self.pools_of.remove(&osd).unwrap_or_default();
+        for pool in &pools {
+            self.pool_statfs.remove(&(*pool, osd));
+        }
+        pools.len()
     }
     /// Brings the table in line with the map's pools: groups of pools that are gone go, those of new pools appear as unknown.
     pub fn sync_pools(&mut self, pools: &BTreeMap<PoolId, u32>) {
@@ -375,9 +391,19 @@ impl PgMap {
         }
         Some(all)
     }
-    /// Groups that have `osd` in their acting set.
-    pub fn pgs_on(&self, osd: OsdId) -> u32 {
-        self.pgs.values().filter(|s| s.acting.contains(&osd)).count() as u32
+    /// How many groups have each OSD in their acting set, and as their primary.
+    pub fn by_osd(&self) -> BTreeMap<OsdId, (u32, u32)> {
+        let mut out: BTreeMap<OsdId, (u32, u32)> = BTreeMap::new();
+        for stat in self.pgs.values() {
+            for (n, osd) in stat.acting.iter().enumerate().filter(|(_, osd)| **osd >= 0) {
+                // One that is named twice counts once.
+                out.entry(*osd).or_default().0 += u32::from(!stat.acting[..n].contains(osd));
+            }
+            if stat.acting_primary >= 0 {
+                out.entry(stat.acting_primary).or_default().1 += 1;
+            }
+        }
+        out
     }
 }
 
@@ -466,5 +492,33 @@ mod tests {
         report(&mut map, 2, 5, 0, active, 9 << 20);
         map.sample(Stamp(1_000_000_000), UTime::ZERO);
         assert_eq!(map.rates(None), Rates::default());
+    }
+
+    /// A report of an OSD replaces its own rows, however many others have some.
+    #[test]
+    fn a_report_costs_what_it_names() {
+        let looked_at = |osds: i32| {
+            let mut map = PgMap::default();
+            let pools = |used: i64| (1..=4).map(move |pool| (pool, StoreStatfs { allocated: used, ..StoreStatfs::default() }));
+            (0..osds).for_each(|osd| map.report_osd(osd, OsdStat::default(), pools(1)));
+            map.report_osd(5, OsdStat::default(), pools(7).take(2));
+            assert_eq!(map.pool_statfs.len() as i32, 4 * osds - 2);
+            assert_eq!(
+                (map.pool_stat(1).store_stats.allocated, map.pool_stat(4).store_stats.allocated),
+                (i64::from(osds) + 6, i64::from(osds) - 1)
+            );
+            (map.forget_osd(5), map.forget_osd(6), map.forget_osd(6))
+        };
+        assert_eq!((looked_at(20), looked_at(200)), ((2, 4, 0), (2, 4, 0)));
+    }
+
+    #[test]
+    fn groups_are_counted_by_osd() {
+        let mut map = PgMap::default();
+        for (seed, acting) in [vec![0, 1], vec![1, 2], vec![2, -1], vec![1]].into_iter().enumerate() {
+            let stat = PgStat { acting_primary: acting[0], acting, ..PgStat::default() };
+            map.report_pg(PgId::new(1, seed as u32), stat);
+        }
+        assert_eq!(map.by_osd(), [(0, (1, 1)), (1, (3, 2)), (2, (2, 1))].into());
     }
 }

@@ -1,4 +1,7 @@
 //! Placement groups that were decided on but not yet made: they are named to their primaries until those say that they exist.
+//!
+//! One that is made is marked in the store, which takes one step however many wait: what waits is written anew once half of it is made, and
+//! with a map that changes it. A map takes one step for each that waits, and so does a primary that asks.
 
 use super::OsdService;
 use crate::Mon;
@@ -6,6 +9,7 @@ use crate::kv::{Batch, Snapshot};
 use crate::mon::LoadError;
 use crate::session::{ConnId, Sub};
 use crate::subs::Served;
+use bytes::Bytes;
 use denc::{Denc, denc_struct};
 use maps::{OsdMap, Placement, UpActing, pool_flags};
 use messages::MOSDPGCreate2;
@@ -39,7 +43,18 @@ pub struct CreatingPgs {
     pools: BTreeSet<i64>,
     /// Groups that are to be made anew with the next epoch.
     forced: Vec<PgId>,
+    /// Groups that are made since all were stored: the store has a mark for each.
+    marked: Vec<PgId>,
+    /// The checksum of what was stored, which its marks name: those of an older one are none.
+    stored: u32,
     version: u64,
+}
+
+/// In front of the marks of groups that are made.
+const MARKS: &str = "osd/created/";
+
+fn mark(pg: PgId) -> String {
+    format!("{MARKS}{}/{}", pg.pool, pg.seed)
 }
 
 impl CreatingPgs {
@@ -48,11 +63,26 @@ impl CreatingPgs {
         let mut out = Self::default();
         if let Some(bytes) = snapshot.get("osd/creating") {
             (out.pgs, out.pools) = Denc::from_bytes(bytes).map_err(damaged)?;
+            out.stored = base::crc32c(0, bytes);
+        }
+        for (key, of) in snapshot.below(MARKS) {
+            let Some((pool, seed)) = key.split_once('/') else { continue };
+            let (Ok(pool), Ok(seed)) = (pool.parse(), seed.parse()) else { continue };
+            let pg = PgId::new(pool, seed);
+            out.marked.push(pg);
+            if of[..] == out.stored.to_le_bytes() {
+                out.pgs.remove(&pg);
+            }
         }
         Ok(out)
     }
-    fn store(&self, batch: &mut Batch) {
-        batch.put("osd/creating", (self.pgs.clone(), self.pools.clone()).to_bytes(denc::ALL_FEATURES));
+    fn store(&mut self, batch: &mut Batch) {
+        for pg in self.marked.drain(..) {
+            batch.remove(mark(pg));
+        }
+        let bytes = (self.pgs.clone(), self.pools.clone()).to_bytes(denc::ALL_FEATURES);
+        self.stored = base::crc32c(0, &bytes);
+        batch.put("osd/creating", bytes);
     }
     /// Counts changes that a session is to be told of.
     pub fn version(&self) -> u64 {
@@ -112,8 +142,12 @@ impl OsdService {
         if self.creating.pgs.remove(&pg).is_none() {
             return;
         }
-        self.creating.store(batch);
         let done = !self.creating.is_creating(pg.pool);
+        batch.put(mark(pg), Bytes::copy_from_slice(&self.creating.stored.to_le_bytes()));
+        self.creating.marked.push(pg);
+        if done || self.creating.marked.len() > self.creating.pgs.len() {
+            self.creating.store(batch);
+        }
         if done && self.map.pools.get(&pg.pool).is_some_and(|p| p.has(pool_flags::CREATING)) {
             self.pool_mut(pg.pool).expect("we looked").flags &= !pool_flags::CREATING;
         }

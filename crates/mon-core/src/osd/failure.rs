@@ -1,4 +1,7 @@
 //! OSDs that others report, and how many reports it takes.
+//!
+//! A report that comes before its time takes a few steps for each reporter of that OSD. One that may tell, and each tick, takes one for
+//! each OSD.
 
 use super::Report;
 use crate::Mon;
@@ -44,10 +47,6 @@ impl Mon {
         reports.reporters.insert(reporter, Report { since, conn, refused });
         self.check_failure(target, clock);
     }
-    /// True if it talked to us and does not any more. A monitor that has just started has heard nothing of those that live, either.
-    fn fell_silent(&self, osd: OsdId) -> bool {
-        self.osd.left.contains(&osd) && !self.sessions.values().any(|s| s.osd() == Some(osd))
-    }
     /// Its port refuses and it is silent: the process is gone, and its peers needn't wait for leases that it might still hold.
     fn mark_gone(&mut self, target: OsdId, reporter: OsdId, clock: Clock) {
         self.say(clock, log_level::INFO, format!("osd.{target} reported immediately failed by osd.{reporter}"));
@@ -74,9 +73,13 @@ impl Mon {
             return;
         }
         if let Some((reporter, _)) = reports.reporters.iter().find(|(_, report)| report.refused)
-            && self.fell_silent(target)
+            && self.osd.fell_silent(target)
         {
             return self.mark_gone(target, *reporter, clock);
+        }
+        let since = reports.reporters.values().map(|report| report.since).max().unwrap_or(clock.mono);
+        if clock.mono.since(since) < self.grace() {
+            return;
         }
         let level = self.config.mon_value("mon_osd_reporter_subtree_level");
         let crush = &self.osd.map.crush;
@@ -88,8 +91,7 @@ impl Mon {
         let count = if all.len() <= 1 { reports.reporters.len() } else { reporters.len() };
         let possible = if all.len() <= 1 { self.osd.map.num_up().saturating_sub(1) } else { all.len() };
         let needed = (self.config.mon_number("mon_osd_min_down_reporters") as usize).min(possible).max(1);
-        let since = reports.reporters.values().map(|report| report.since).max().unwrap_or(clock.mono);
-        if count >= needed && clock.mono.since(since) >= self.grace() {
+        if count >= needed {
             let text = format!("osd.{target} failed ({count} reporters after {:.1} s)", clock.mono.since(since).as_secs_f64());
             self.say(clock, log_level::INFO, text);
             if planted(Bug::DeadWithoutProof) {
@@ -106,9 +108,23 @@ impl super::OsdService {
         let stays = |osd: &OsdId| is(*osd) && !self.peek_pending().is_some_and(|inc| goes(inc, *osd));
         self.map.osds().filter(stays).count() as f64 / self.map.num_osds().max(1) as f64
     }
+    /// A session of this OSD has begun.
+    pub(crate) fn note_came(&mut self, osd: OsdId) {
+        *self.here.entry(osd).or_default() += 1;
+    }
     /// A session of this OSD has ended.
     pub(crate) fn note_left(&mut self, osd: OsdId) {
         self.left.insert(osd);
+        if let Some(sessions) = self.here.get_mut(&osd) {
+            *sessions -= 1;
+            if *sessions == 0 {
+                self.here.remove(&osd);
+            }
+        }
+    }
+    /// True if it talked to us and does not any more. A monitor that has just started has heard nothing of those that live, either.
+    fn fell_silent(&self, osd: OsdId) -> bool {
+        self.left.contains(&osd) && !self.here.contains_key(&osd)
     }
     pub(crate) fn note_beacon(&mut self, osd: OsdId, now: Stamp, needed: types::Epoch) {
         self.beacons.insert(osd, (now, needed));

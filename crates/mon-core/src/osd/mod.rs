@@ -70,6 +70,8 @@ pub struct OsdService {
     pub(crate) failures: BTreeMap<OsdId, FailureReports>,
     /// OSDs that had a session with this process, and it ended: only of these does silence mean anything.
     left: BTreeSet<OsdId>,
+    /// How many sessions each OSD has that has any.
+    here: BTreeMap<OsdId, usize>,
     /// Since when OSDs are down, to mark them out.
     down_since: BTreeMap<OsdId, Stamp>,
     /// The last sign of life, and the oldest epoch that it still needs.
@@ -116,6 +118,7 @@ impl OsdService {
             all_purged,
             failures: BTreeMap::new(),
             left: BTreeSet::new(),
+            here: BTreeMap::new(),
             down_since: BTreeMap::new(),
             beacons: BTreeMap::new(),
         })

@@ -1,4 +1,7 @@
 //! Giving out OSDMaps: full or step by step, in the encoding that the receiver understands.
+//!
+//! An epoch is found in steps in proportion to the logarithm of how many are kept, and encoded once for each set of features. A new one
+//! takes a look at each session, and a message to each that wants it.
 
 use super::OsdService;
 use crate::Mon;

@@ -27,6 +27,7 @@ impl Mon {
         }
         self.mark_out_the_lost(clock);
         self.check_quotas(clock);
+        self.purge_snaps();
         let oldest = self.osd.beacons.values().map(|(_, needed)| *needed).min().unwrap_or(0);
         let clean = self.manager.pgs.min_last_epoch_clean().unwrap_or(self.osd.epoch());
         let kept = self.config.mon_number("mon_min_osdmap_epochs").max(1.0) as Epoch;

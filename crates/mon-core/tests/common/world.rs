@@ -16,6 +16,8 @@ pub struct World {
     pub sent: BTreeMap<ConnId, Vec<RawMessage>>,
     pub now_ms: u64,
     pub next_conn: u64,
+    /// Bytes that were made durable.
+    pub persisted: usize,
     /// Answers to commands of this machine.
     pub local: BTreeMap<u64, (i32, String, String)>,
 }
@@ -31,7 +33,7 @@ impl World {
         let mut store = Snapshot::default();
         store.apply(&batch);
         let mon = Mon::load(&store, options(fsid), Box::new(Rng::new(2)), clock(0)).unwrap();
-        let mut world = Self { mon, store, sent: BTreeMap::new(), local: BTreeMap::new(), now_ms: 1, next_conn: 0 };
+        let mut world = Self { mon, store, sent: BTreeMap::new(), local: BTreeMap::new(), persisted: 0, now_ms: 1, next_conn: 0 };
         world.event(Event::Tick);
         world
     }
@@ -47,7 +49,11 @@ impl World {
         self.mon.handle(event, clock(self.now_ms), &mut effects);
         for effect in effects {
             match effect {
-                Effect::Persist(batch) => self.store.apply(&batch),
+                Effect::Persist(batch) => {
+                    self.persisted +=
+                        batch.changes.iter().map(|(key, value)| key.len() + value.as_ref().map_or(0, |v| v.len())).sum::<usize>();
+                    self.store.apply(&batch);
+                }
                 Effect::Send { conn, message } => self.sent.entry(conn).or_default().push(message),
                 Effect::Close { conn } => self.sent.entry(conn).or_default().push(RawMessage { kind: 0xffff, ..RawMessage::default() }),
                 Effect::LocalAnswer { id, result, status, output } => {

@@ -20,6 +20,8 @@ pub(crate) struct Removals {
     groups: Vec<SpgId>,
     /// The first one's record no longer says that its objects are here.
     is_first_disowned: bool,
+    /// The first one's objects in front of this one are removed: a store would step over all of them to find the next page from the start.
+    from: GHObject,
     /// Groups of which something is left that can't be removed, and whether this OSD was to be their member again.
     left: BTreeMap<SpgId, bool>,
     pub work: Work,
@@ -27,7 +29,7 @@ pub(crate) struct Removals {
 
 impl Default for Removals {
     fn default() -> Self {
-        Self { groups: Vec::new(), is_first_disowned: false, left: BTreeMap::new(), work: Work::Idle }
+        Self { groups: Vec::new(), is_first_disowned: false, from: GHObject::min(), left: BTreeMap::new(), work: Work::Idle }
     }
 }
 
@@ -47,6 +49,7 @@ impl Removals {
     fn next(&mut self) {
         self.groups.remove(0);
         self.is_first_disowned = false;
+        self.from = GHObject::min();
         self.work = if self.groups.is_empty() { Work::Idle } else { Work::Busy };
     }
 }
@@ -116,12 +119,14 @@ impl Shard {
         let coll = CollId::Pg(pgid);
         let mut txn = Transaction::new(coll);
         if self.sh.store.collection_bits(coll)?.is_some() {
-            let page = self.sh.store.list(coll, &GHObject::min(), &GHObject::max(), PAGE)?;
+            let page = self.sh.store.list(coll, &self.removals.from, &GHObject::max(), PAGE)?;
             page.objects.iter().for_each(|o| txn.remove(o));
-            if page.next.is_some() {
+            // Behind the last page comes one from the start: nothing may be left when the collection goes.
+            if page.next.is_some() || self.removals.from != GHObject::min() {
                 let disowns = if self.removals.is_first_disowned { None } else { self.disown(pgid)? };
                 self.sh.store.submit(txn, disowns, OWN_SLOT << 40)?;
                 self.removals.is_first_disowned = true;
+                self.removals.from = page.next.unwrap_or_else(GHObject::min);
                 return Ok(Work::Busy);
             }
             txn.remove_collection(coll);

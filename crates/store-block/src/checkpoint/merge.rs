@@ -90,13 +90,15 @@ impl Core {
             gone += usize::from(leaf.is_some() && old.is_none());
             if let Some((start, at)) = &leaf {
                 self.table.drop_leaf(start);
-                self.leaves.forget_bad(at.id);
+                self.leaves.replaced(at.id);
                 at.runs().for_each(|run| self.space.put_aside(run));
                 let c = self.generations.checkpoint();
                 if c.asked.pop_front_if(|id| *id == at.id).is_some() {
                     c.asked_blocks -= u64::from(at.blocks);
                 }
             }
+            // Only the first leaf has changes in front of it, and none there is in front of those.
+            builder.begin(leaf.as_ref().map_or(&[][..], |(start, _)| &start.min(&change)[..]));
             let stopped = self.merge_leaf(&frozen, old.as_ref(), &cursor, end.as_ref(), &mut builder);
             if self.is_stopped() {
                 break false;
@@ -241,17 +243,19 @@ impl Core {
         let behind = end.map_or(&beside, |end| end.min(&beside)).clone();
         if change < start {
             // Only of the first leaf.
+            builder.begin(change);
             return Some(self.merge_leaf(frozen, None, cursor, Some(start), builder).unwrap_or_else(|| start.clone()));
         }
         if start >= &beside {
             // The leaf is made anew.
             self.table.put_spare_rows(frozen);
             let leaf = self.table.drop_leaf(start).expect("it was found in the index");
-            self.leaves.forget_bad(leaf.id);
+            self.leaves.replaced(leaf.id);
             leaf.runs().for_each(|run| self.space.put_aside(run));
             return Some(start.clone());
         }
         if change >= &behind {
+            builder.begin(change);
             return self.merge_leaf(frozen, None, change, end, builder).or_else(|| end.cloned());
         }
         let c = self.generations.checkpoint();
@@ -311,7 +315,7 @@ impl Core {
             at = end;
         }
         let leaf = Leaf::made(&page);
-        self.table.add_leaf(&page.first, LeafRef::new(id, &runs, page.rows, page.filter.into()), leaf);
+        self.table.add_leaf(&page.start, LeafRef::new(id, &runs, page.rows, page.filter.into()), leaf);
     }
     /// Sends off the leaves that were made: neighbours on the device, which follow each other in their numbers too, in one write.
     fn send_made(&mut self) {

@@ -7,6 +7,9 @@
 //! ```
 //! The checkpoint is the exact state at its record: an object that changes again before it was written is put aside as it was
 //! ([`Core::touch`]). The superblock waits for the records of the drain because those may have ended the need for an older image.
+//!
+//! Its work is in proportion to the rows that changed, each with a leaf, and to the number of leaves: the index is written whole. The step
+//! that freezes writes the allocator's pages that changed (4 KiB for 128 MiB of the device) and the groups that did.
 
 mod generations;
 mod merge;
@@ -112,6 +115,17 @@ impl Checkpoint {
         assert_eq!(self.stage.next(), Some(stage), "a checkpoint goes from one stage to the next");
         self.stage = stage;
     }
+    /// How much may have changed since it began, of what may when it is done: the more, the farther it is, so that changes which come
+    /// faster than it gets done are slowed down all the time, and not stopped at its end.
+    pub fn allows(&self, all: u64) -> u64 {
+        let done = match self.stage {
+            Stage::Drain | Stage::FlushData => 0,
+            Stage::Merge => self.merged.min(self.rows),
+            Stage::Index | Stage::Pages | Stage::FlushPages | Stage::FlushMeta | Stage::Barrier | Stage::Superblock => self.rows,
+        };
+        let later = u128::from(all - all / 4) * done as u128 / self.rows.max(1) as u128;
+        all / 4 + later as u64
+    }
     /// Where it stands beside the open record and the log's (tail, head).
     pub fn assert_place(&self, open: u64, ring: &Ring) {
         assert!(self.seq <= open && (ring.tail..=ring.head).contains(&self.at), "a checkpoint is of a record that the log has: {self:?}");
@@ -124,21 +138,10 @@ impl Core {
         self.generations.is_wanted()
             || self.log.is_filling()
             || self.table.active().bytes() + self.generations.changed_bytes() > self.recent_max()
+            || self.replay.is_due()
             || self.space.idle_chunks() > self.alloc.chunks() / 8
     }
 
-    /// How much may have changed since the checkpoint that is under way began: the more, the farther it is, so that what changes more than it can
-    /// take is slowed down all the time, and not stopped at its end. In bytes; `None`: none is under way.
-    pub fn changes_max(&self) -> Option<usize> {
-        let c = self.generations.under_way()?;
-        let all = self.recent_max() * 3 / 2;
-        let done = match c.stage {
-            Stage::Drain | Stage::FlushData => 0,
-            Stage::Merge => c.merged,
-            Stage::Index | Stage::Pages | Stage::FlushPages | Stage::FlushMeta | Stage::Barrier | Stage::Superblock => c.rows,
-        };
-        Some(all / 4 + (all - all / 4) * done.min(c.rows) / c.rows.max(1))
-    }
     /// Begins a checkpoint if one is due; only between two records.
     pub fn begin_checkpoint(&mut self) {
         if self.generations.is_under_way() || !self.log.open().is_empty() || !self.is_due() {
@@ -242,6 +245,7 @@ impl Core {
         self.copy_rows();
         self.table.put(&[key::COUNTERS], Val::Row(self.counters.encode()));
         self.freeze_inflow();
+        self.replay.freeze();
         self.table.freeze();
         self.generations.begin(Checkpoint {
             stage: Stage::Drain,
@@ -381,6 +385,7 @@ impl Core {
         self.spills.free(c.seq, &mut self.alloc);
         self.inflow_merged();
         self.log.trim(c.at);
+        self.replay.done();
         self.share_memory();
     }
 }

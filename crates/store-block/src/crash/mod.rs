@@ -59,6 +59,14 @@ fn many_crash_states() {
     states(from_env("CRASH_FROM").unwrap_or(1000), from_env("CRASH_COUNT").unwrap_or(100_000), 50_000);
 }
 
+/// Lives whose checkpoints begin since a start would have much to replay.
+#[test]
+fn paced_checkpoints_lose_nothing() {
+    for seed in setting::PACED..setting::PACED + 6 {
+        run_seed::<Block>(seed).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
 /// Lives that once found a mistake: what a transaction waits for was read for ever; a half transaction became durable; a log filled while a
 /// checkpoint lagged, and the next one could not begin; blocks that a transaction of many
 /// needs were read for ever, since the first went while the last came; a record that an epoch had left behind was taken in place of the next one's.

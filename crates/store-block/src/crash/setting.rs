@@ -28,6 +28,8 @@ pub struct Opening {
     spill_bytes: Option<usize>,
     /// Records that may be under way together; `None`: any.
     pipeline: Option<usize>,
+    /// Milliseconds that a start may take to replay the log; `None`: as the store has it.
+    replay_ms: Option<u64>,
 }
 
 /// Seeds go round these, in which transactions are by chance.
@@ -49,6 +51,15 @@ fn device(dev: Dev) -> Option<(Slow, u64)> {
 /// The data device's, the log's, the meta device's.
 fn devices(data: u64, wal: u64, meta: u64) -> Vec<u64> {
     vec![data, wal, meta]
+}
+
+/// Seeds from this one on are those from 0 on in which checkpoints begin for the next start's sake.
+pub const PACED: u64 = 1 << 40;
+
+pub fn paced(seed: u64) -> Setting {
+    let any = of(seed);
+    // Hardly one is asked for.
+    Setting { checkpoint_every: 1000, opening: Opening { replay_ms: Some(1), ..any.opening }, ..any }
 }
 
 pub fn of(seed: u64) -> Setting {
@@ -146,6 +157,7 @@ pub fn living(setting: &Setting, rng: &mut Rng) -> Config {
         memory: fixed.memory.unwrap_or(any.memory),
         pipeline: fixed.pipeline.unwrap_or(any.pipeline),
         spill_bytes: fixed.spill_bytes.unwrap_or(any.spill_bytes),
+        replay_ms: fixed.replay_ms.unwrap_or(any.replay_ms),
         // Where something lags behind, the log shall fill: with images.
         data_has_holes: any.data_has_holes || setting.slow.is_some(),
         ..any

@@ -24,7 +24,10 @@ impl Subject for Block {
     const BUGS: &'static [(Bug, u64, u64)] = &BUGS;
 
     fn setting(seed: u64) -> Setting {
-        setting::of(seed)
+        match seed.checked_sub(setting::PACED) {
+            Some(seed) => setting::paced(seed),
+            None => setting::of(seed),
+        }
     }
     fn make(disks: Box<dyn Disks>, seed: u64) {
         let uuid = [seed as u8 | 1; 16];

@@ -1,4 +1,7 @@
 //! Recent changes of the metadata's rows, in memory: what was put, what was removed, one by one and by range.
+//!
+//! To find a row, the range over it, or the next change takes steps in proportion to the logarithm of how many there are; so does to put
+//! one. To remove a range takes a step for each row and range in it besides: those are gone then, so each is paid for once.
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -72,9 +75,23 @@ pub struct Layer {
     ranges: BTreeMap<Key, Key>,
     /// Of memory, roughly; of objects only their keys.
     bytes: usize,
+    /// Rows and ranges that removals looked at.
+    #[cfg(test)]
+    steps: std::cell::Cell<u64>,
 }
 
 impl Layer {
+    #[cfg(test)]
+    pub fn take_steps(&self) -> u64 {
+        self.steps.take()
+    }
+    #[cfg(test)]
+    fn step(&self, n: usize) {
+        self.steps.set(self.steps.get() + n as u64);
+    }
+    #[cfg(not(test))]
+    fn step(&self, _n: usize) {}
+
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.ranges.is_empty()
     }
@@ -92,8 +109,15 @@ impl Layer {
     }
     /// True if a range of removals has the key.
     pub fn covers(&self, key: &[u8]) -> bool {
-        !self.ranges.is_empty()
-            && self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back().is_some_and(|(_, last)| key < &**last)
+        self.covered_to(key).is_some()
+    }
+    /// Where the range of removals ends that has the key.
+    pub fn covered_to(&self, key: &[u8]) -> Option<&Key> {
+        if self.ranges.is_empty() {
+            return None;
+        }
+        let range = self.ranges.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back();
+        range.map(|(_, last)| last).filter(|last| key < &***last)
     }
     /// True if one range of removals has all keys from `first` to before `last`.
     pub fn covers_all(&self, first: &[u8], last: &[u8]) -> bool {
@@ -151,6 +175,7 @@ impl Layer {
     fn remove_rows(&mut self, first: &[u8], last: &[u8]) {
         let keys: Vec<Key> =
             self.rows.range::<[u8], _>((Bound::Included(first), Bound::Excluded(last))).map(|(key, _)| key.clone()).collect();
+        self.step(keys.len());
         for key in keys {
             let row = if let Some(Val::Row(row)) = self.rows.remove(&key) { row.len() } else { 0 };
             self.bytes = self.bytes.saturating_sub(row + key.len() + ROW_BYTES);
@@ -168,6 +193,7 @@ impl Layer {
             .range::<Key, _>((Bound::Included(&first), Bound::Included(&last)))
             .map(|(start, end)| (start.clone(), end.clone()))
             .collect();
+        self.step(met.len());
         for (start, end) in met {
             self.ranges.remove(&start);
             self.bytes = self.bytes.saturating_sub(start.len() + end.len() + ROW_BYTES);

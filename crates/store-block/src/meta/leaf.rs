@@ -114,6 +114,8 @@ pub struct LeafBuilder {
     ends: Vec<usize>,
     data: Vec<u8>,
     hashes: Vec<u64>,
+    /// Rows that are here have this key or a later one, and all rows in front of them, in whatever page, an earlier one.
+    floor: Vec<u8>,
 }
 
 /// A page that was cut.
@@ -123,7 +125,8 @@ pub struct Page {
     pub bytes: Bytes,
     /// Of them, bytes that mean something.
     pub len: usize,
-    pub first: Vec<u8>,
+    /// The front of its first key, as short as tells it from the rows in front of it: what the index calls it by.
+    pub start: Vec<u8>,
     pub rows: u32,
     pub filter: Box<[u8]>,
 }
@@ -132,19 +135,39 @@ fn page_len(rows: usize, data: usize) -> usize {
     HEADER + rows * 4 + data
 }
 
+/// Bytes of a key that say which class it is of: a page's start has them.
+const CLASS_BYTES: usize = 2;
+
+/// The shortest front of a key that is not before `floor`, as the key is not.
+fn front<'a>(key: &'a [u8], floor: &[u8]) -> &'a [u8] {
+    assert!(key >= floor, "rows come behind those that are in front of them");
+    let same = key.iter().zip(floor).take_while(|(a, b)| a == b).count();
+    // The byte behind is larger than the floor's, if that goes on.
+    let len = if same == floor.len() { same } else { same + 1 };
+    &key[..len.max(CLASS_BYTES).min(key.len())]
+}
+
 impl LeafBuilder {
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
-    /// The key of the row that was gathered last.
-    pub fn last_key(&self) -> Option<&[u8]> {
-        let at = match self.ends.len() {
-            0 => return None,
-            1 => 0,
-            n => self.ends[n - 2],
-        };
+    /// Rows that come next have this key or a later one, and those in front of them, in whatever page, an earlier one. Where some are
+    /// gathered already, these follow them.
+    pub fn begin(&mut self, floor: &[u8]) {
+        if self.is_empty() {
+            self.floor.clear();
+            self.floor.extend_from_slice(floor);
+        }
+    }
+    /// The key of this row.
+    fn key(&self, row: usize) -> Option<&[u8]> {
+        let at = if row == 0 { 0 } else { *self.ends.get(row - 1)? };
         let len = u32_at(&self.data, at)? as usize;
         self.data.get(at + 8..at + 8 + len)
+    }
+    /// The key of the row that was gathered last.
+    pub fn last_key(&self) -> Option<&[u8]> {
+        self.key(self.ends.len().checked_sub(1)?)
     }
     fn len(&self) -> usize {
         page_len(self.ends.len(), self.data.len())
@@ -205,14 +228,10 @@ impl LeafBuilder {
         let crc = base::crc32c(seed, &out[4..]);
         out[..4].copy_from_slice(&crc.to_le_bytes());
         out.pad();
-        let key_len = u32_at(&self.data, 0).expect("a row has a length") as usize;
-        let page = Page {
-            bytes: out.freeze(),
-            len,
-            first: self.data[8..8 + key_len].to_vec(),
-            rows: rows as u32,
-            filter: filter(&self.hashes[..rows]),
-        };
+        let start = front(self.key(0).expect("there is a row"), &self.floor).to_vec();
+        let page = Page { bytes: out.freeze(), len, start, rows: rows as u32, filter: filter(&self.hashes[..rows]) };
+        // Behind the last row of the page.
+        self.floor = [self.key(rows - 1).expect("there is a row"), &[0]].concat();
         self.ends.drain(..rows);
         self.ends.iter_mut().for_each(|end| *end -= data);
         self.hashes.drain(..rows);
@@ -272,7 +291,7 @@ mod tests {
             let mut take = |b: &mut LeafBuilder| {
                 let page = b.cut(1, 1);
                 let leaf = Leaf::open(page.bytes.clone(), 1, 1).unwrap();
-                assert_eq!(leaf.key(0), page.first);
+                assert!(leaf.key(0).starts_with(&page.start));
                 (0..leaf.rows()).for_each(|r| assert_eq!(leaf.value(r), vec![(seen + r) as u8; row]));
                 blocks += page.bytes.len();
                 seen += leaf.rows();
@@ -289,6 +308,48 @@ mod tests {
             assert_eq!(seen, 3000);
             assert!(blocks < 3000 * (row + 20) * 5 / 4, "{row}: {blocks}");
         }
+    }
+
+    /// A page's start is behind all rows in front of it, and as short as the keys allow, where there was a start before and where there was
+    /// none.
+    #[test]
+    fn starts_are_short_and_part_pages() {
+        let mut rng = base::Rng::new(6);
+        let mut keys = std::collections::BTreeSet::new();
+        for n in 0..3000_u64 {
+            let mut key = vec![b'O', 1, 0x80];
+            key.extend_from_slice(&(rng.u64() as u32 & [u32::MAX, 0xff][usize::from(n % 10 == 0)]).to_be_bytes());
+            key.extend_from_slice(format!("an object whose name is rather long, as names of others are {}", rng.below(9)).as_bytes());
+            keys.insert(key);
+        }
+        let mut floor = vec![b'O'];
+        for round in 0..3 {
+            let (mut b, mut last, mut long) = (LeafBuilder::default(), Vec::new(), 0);
+            b.begin(&floor);
+            let mut take = |b: &mut LeafBuilder| {
+                let page = b.cut(1, 1);
+                let leaf = Leaf::made(&page);
+                assert!(last < page.start && page.start[..] <= *leaf.key(0), "{last:?} {:?}", page.start);
+                long += usize::from(page.start.len() > 8);
+                last = leaf.key(leaf.rows() - 1).to_vec();
+            };
+            for key in keys.range(floor.clone()..) {
+                b.push(key, &[7; 300]);
+                while b.is_full() {
+                    take(&mut b);
+                }
+            }
+            while !b.is_empty() {
+                take(&mut b);
+            }
+            // Those whose neighbours have the same number begin behind it.
+            assert!(long < 40, "{long} starts are long in round {round}");
+            floor = keys.iter().nth(900 * (round + 1) - 1).expect("there are so many")[..5].to_vec();
+        }
+        assert_eq!(
+            (front(b"abcd", b"abab"), front(b"abcd", b"abcd"), front(b"abcd", b""), front(b"a", b"")),
+            (&b"abc"[..], &b"abcd"[..], &b"ab"[..], &b"a"[..])
+        );
     }
 
     #[test]

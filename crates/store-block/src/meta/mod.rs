@@ -5,6 +5,10 @@
 //!   get ──> active ──> frozen (while a checkpoint writes it) ──> beside (damaged leaves' changes) ──> index ──> leaf (cache, or a read)
 //! ```
 //! Holds no row's meaning, and starts no input or output: it says which leaf it needs.
+//!
+//! To find a row takes steps in proportion to the logarithm of how many there are. A scan takes one for each row that it shows, and one for
+//! each that was removed alone; what a range of removals covers, rows and leaves, it passes over at once. Where what is removed alone is
+//! always what comes first, as in a queue, a scan that stepped over many leaves a range in their place ([`Passed`]).
 
 mod cache;
 pub mod index;
@@ -13,7 +17,9 @@ pub mod leaf;
 mod own;
 pub mod space;
 
+use crate::key;
 use crate::layout::BLOCK;
+use crate::planted::{Bug, planted};
 use bytes::Bytes;
 use cache::LeafCache;
 use index::{Index, LeafRef};
@@ -40,6 +46,34 @@ pub enum Row<'a> {
     Obj(u32),
 }
 
+/// Rows that a scan stepped over in front of the first one that it showed.
+#[derive(Debug, Default)]
+pub struct Passed {
+    /// Rows that were removed one by one.
+    rows: usize,
+    /// Where they are many: the key of the first row that was shown; `None`: none was.
+    first: Option<Key>,
+    has_shown: bool,
+}
+
+impl Passed {
+    /// A row is shown, or is not, since it was removed.
+    fn note(&mut self, key: &[u8], is_shown: bool) {
+        if self.has_shown {
+            return;
+        }
+        self.has_shown = is_shown;
+        if is_shown {
+            self.first = (self.rows >= SWEEP_ROWS).then(|| key.into());
+        } else {
+            self.rows += 1;
+        }
+    }
+}
+
+/// A scan that has stepped over so many rows is to make a range of them.
+const SWEEP_ROWS: usize = if cfg!(test) { 2 } else { 64 };
+
 #[derive(Debug)]
 pub struct Table {
     /// Changes since the last checkpoint began.
@@ -51,6 +85,9 @@ pub struct Table {
     /// Every leaf; those that are in memory are in the cache.
     index: Index,
     cache: LeafCache,
+    /// Rows and leaves that scans looked at.
+    #[cfg(test)]
+    steps: std::cell::Cell<u64>,
 }
 
 /// Leaves that a scan asks for at a time, bytes: no more than the smallest cache has room for.
@@ -62,7 +99,38 @@ type LayerIter<'a> = std::iter::Peekable<std::collections::btree_map::Range<'a, 
 
 impl Table {
     pub fn new() -> Self {
-        Self { active: Layer::default(), frozen: None, beside: Layer::default(), index: Index::default(), cache: LeafCache::default() }
+        Self {
+            active: Layer::default(),
+            frozen: None,
+            beside: Layer::default(),
+            index: Index::default(),
+            cache: LeafCache::default(),
+            #[cfg(test)]
+            steps: std::cell::Cell::new(0),
+        }
+    }
+    #[cfg(test)]
+    pub fn take_steps(&self) -> u64 {
+        self.steps.take() + self.active.take_steps()
+    }
+    #[cfg(test)]
+    fn step(&self) {
+        self.steps.set(self.steps.get() + 1);
+    }
+    #[cfg(not(test))]
+    fn step(&self) {}
+
+    /// A scan from `first` to before `last` passed over many removed rows: a removal of all of them is in their place from now on, which
+    /// changes nothing of what is there. Not of objects: those in memory are found by their rows.
+    pub fn sweep(&mut self, first: &[u8], last: &[u8], passed: &Passed) {
+        if passed.rows < SWEEP_ROWS || first.first() == Some(&key::OBJECT) {
+            return;
+        }
+        match &passed.first {
+            Some(shown) if planted(Bug::SweepTooFar) => self.active.remove_range(first, &[&shown[..], &[0]].concat()),
+            Some(shown) => self.active.remove_range(first, shown),
+            None => self.active.remove_range(first, last),
+        }
     }
     /// Bytes of the rows that are in no leaf yet.
     pub fn recent_bytes(&self) -> usize {
@@ -214,25 +282,27 @@ impl Table {
         missing.take_while(fits).map(|(_, at)| at.clone()).collect()
     }
 
-    /// Shows the rows from `first` on and before `last`, ascending, until `visit` breaks. If leaves must be read first, says which: the next
-    /// ones that are missing, up to `ahead`; what was shown then is to be forgotten.
+    /// The layers, the newest first, and the rows of a range that each of them has.
+    fn layers(&self, first: &[u8], last: &[u8]) -> (Vec<LayerIter<'_>>, SmallVec<[&Layer; 3]>) {
+        let beside = (!self.beside.is_empty()).then_some(&self.beside);
+        let by_age: SmallVec<[&Layer; 3]> = std::iter::once(&self.active).chain(&self.frozen).chain(beside).collect();
+        (by_age.iter().map(|layer| rows_of(layer, first, last)).collect(), by_age)
+    }
+
+    /// Shows the rows from `first` on and before `last`, ascending, until `visit` breaks, and says what it passed in front of them. If
+    /// leaves must be read first, says which: the next ones that are missing, up to `ahead`; what was shown then is to be forgotten.
     pub fn scan(
         &self,
         first: &[u8],
         last: &[u8],
         ahead: usize,
         visit: &mut dyn FnMut(&[u8], Row<'_>) -> ControlFlow<()>,
-    ) -> Result<(), Vec<LeafRef>> {
+    ) -> Result<Passed, Vec<LeafRef>> {
+        let mut passed = Passed::default();
         if first >= last {
-            return Ok(());
+            return Ok(passed);
         }
-        let range = (Bound::Included(first), Bound::Excluded(last));
-        let mut layers: Vec<LayerIter<'_>> = vec![self.active.rows().range::<[u8], _>(range).peekable()];
-        layers.extend(self.frozen.as_ref().map(|l| l.rows().range::<[u8], _>(range).peekable()));
-        // The order of the iterators above.
-        let below = self.frozen.iter().chain((!self.beside.is_empty()).then_some(&self.beside));
-        let by_age: SmallVec<[&Layer; 3]> = std::iter::once(&self.active).chain(below).collect();
-        layers.extend((!self.beside.is_empty()).then(|| self.beside.rows().range::<[u8], _>(range).peekable()));
+        let (mut layers, by_age) = self.layers(first, last);
         let mut leaves = self.index.leaves_from(first).peekable();
         let mut leaf: Option<(&Leaf, usize)> = None;
         let mut started = false;
@@ -249,11 +319,16 @@ impl Table {
                     leaf = None;
                     break;
                 }
+                self.step();
                 // As far as it is asked for.
                 let to = self.index.end_of(start).map_or(last, |end| end.min(last));
-                let all_gone = |layer: &Layer| layer.covers_all(start.max(first), to);
-                if by_age.iter().any(|layer| all_gone(layer)) {
-                    leaves.next();
+                if let Some(end) = gone_to(&by_age, start.max(first), to) {
+                    // With all those behind it that end within the same removals.
+                    if to < last {
+                        leaves = self.index.leaves_from(end).peekable();
+                    } else {
+                        leaves.next();
+                    }
                     started = true;
                     continue;
                 }
@@ -272,38 +347,84 @@ impl Table {
                     started = false;
                     continue;
                 }
-                (None, None) => return Ok(()),
+                (None, None) => return Ok(passed),
                 (Some(a), Some(b)) => a.min(b),
                 (Some(k), None) | (None, Some(k)) => k,
             };
-            let (decided, shown) = newest(&mut layers, &by_age, key);
+            self.step();
+            let said = newest(&mut layers, &by_age, key);
             let from_leaf = leaf.filter(|_| leaf_key == Some(key));
-            let flow = match (decided, shown, from_leaf) {
-                (true, Some(Val::Row(row)), _) => visit(key, Row::Bytes(row)),
-                (true, Some(Val::Obj(slot)), _) => visit(key, Row::Obj(*slot)),
-                (false, _, Some((l, row))) => visit(key, Row::Bytes(l.value_bytes(row))),
-                _ => ControlFlow::Continue(()),
-            };
-            if flow.is_break() {
-                return Ok(());
+            let row = said.row(from_leaf);
+            passed.note(key, row.is_some());
+            if row.is_some_and(|row| visit(key, row).is_break()) {
+                return Ok(passed);
             }
             if let Some((l, row)) = from_leaf {
                 leaf = Some((l, row + 1));
+            }
+            if let Newest::Gone(end, below) = said {
+                // All that is older and in the same removals.
+                let to = (&**end).min(last);
+                pass(&mut layers[below..], &by_age[below..], to, last);
+                leaf = leaf.map(|(l, row)| (l, l.lower_bound_from(row, to)));
             }
         }
     }
 }
 
-/// What the layers have at a key, and whether one decides it: the highest that has the key, or a range over it. All step over the key.
-fn newest<'a>(layers: &mut [LayerIter<'a>], by_age: &[&Layer], key: &[u8]) -> (bool, Option<&'a Val>) {
-    let (mut decided, mut shown) = (false, None);
-    for (iter, layer) in layers.iter_mut().zip(by_age) {
-        let here = iter.next_if(|(k, _)| ***k == *key).map(|(_, val)| val);
-        if !decided && (here.is_some() || layer.covers(key)) {
-            (decided, shown) = (true, here);
+fn rows_of<'a>(layer: &'a Layer, first: &[u8], last: &[u8]) -> LayerIter<'a> {
+    layer.rows().range::<[u8], _>((Bound::Included(first), Bound::Excluded(last))).peekable()
+}
+/// The farthest end of removals that have all keys from `from` to before `to`.
+fn gone_to<'a>(by_age: &[&'a Layer], from: &[u8], to: &[u8]) -> Option<&'a Key> {
+    by_age.iter().filter_map(|layer| layer.covered_to(from)).filter(|end| ***end >= *to).max()
+}
+
+/// The newest word of the layers on a key.
+#[derive(Debug, Clone, Copy)]
+enum Newest<'a> {
+    /// None of them says anything.
+    Unknown,
+    /// The highest that says something has this.
+    Here(&'a Val),
+    /// The highest that says something has a range of removals that ends here; from this one on, layers are older.
+    Gone(&'a Key, usize),
+}
+
+impl<'a> Newest<'a> {
+    /// The row, if there is one; `from_leaf`: the leaf's, if that has the key.
+    fn row(self, from_leaf: Option<(&'a Leaf, usize)>) -> Option<Row<'a>> {
+        match (self, from_leaf) {
+            (Self::Here(Val::Row(row)), _) => Some(Row::Bytes(row)),
+            (Self::Here(Val::Obj(slot)), _) => Some(Row::Obj(*slot)),
+            (Self::Unknown, Some((leaf, row))) => Some(Row::Bytes(leaf.value_bytes(row))),
+            _ => None,
         }
     }
-    (decided, shown)
+}
+
+/// Goes on with rows from `to` on.
+fn pass<'a>(layers: &mut [LayerIter<'a>], by_age: &[&'a Layer], to: &[u8], last: &[u8]) {
+    for (iter, layer) in layers.iter_mut().zip(by_age) {
+        if iter.peek().is_some_and(|(k, _)| ***k < *to) {
+            *iter = rows_of(layer, to, last);
+        }
+    }
+}
+
+/// Takes the word of the highest layer that has a key, or a range over it. All step over the key.
+fn newest<'a>(layers: &mut [LayerIter<'a>], by_age: &[&'a Layer], key: &[u8]) -> Newest<'a> {
+    let mut newest = Newest::Unknown;
+    for (n, (iter, layer)) in layers.iter_mut().zip(by_age).enumerate() {
+        let here = iter.next_if(|(k, _)| ***k == *key).map(|(_, val)| val);
+        if matches!(newest, Newest::Unknown) {
+            newest = match here {
+                Some(val) => Newest::Here(val),
+                None => layer.covered_to(key).map_or(Newest::Unknown, |end| Newest::Gone(end, n + 1)),
+            };
+        }
+    }
+    newest
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@
 //! ```
 //! A page of any size finds room as long as that many blocks are free, however scattered: it is cut into pieces then. Which chunks may be lent is
 //! decided by [`crate::room`].
+//!
+//! To take a run and to give it back takes steps in proportion to the logarithm of how many blocks there are; to release takes that for
+//! each run that was put aside, and one for each lent chunk that is empty.
 
 use super::own::Own;
 use crate::alloc::Alloc;

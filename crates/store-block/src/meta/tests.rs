@@ -16,7 +16,7 @@ fn flatten(table: &mut Table, model: &BTreeMap<Key, Bytes>, id: &mut u64) {
     let mut done = |b: &mut LeafBuilder, table: &mut Table| {
         let page = b.cut(1, *id);
         let at = LeafRef::new(*id, &[(0, 0)], page.rows, page.filter.into());
-        table.add_leaf(&page.first, at, Leaf::open(page.bytes, 1, *id).unwrap());
+        table.add_leaf(&page.start, at, Leaf::open(page.bytes, 1, *id).unwrap());
         table.leaf_written(*id);
         *id += 1;
     };
@@ -33,6 +33,12 @@ fn flatten(table: &mut Table, model: &BTreeMap<Key, Bytes>, id: &mut u64) {
 
 #[test]
 fn layers_over_leaves_are_one_map() {
+    one_map();
+    let noticed = std::panic::catch_unwind(|| crate::planted::with(Bug::SweepTooFar, one_map));
+    assert!(noticed.is_err(), "a range in place of removed rows that is too long");
+}
+
+fn one_map() {
     let mut rng = Rng::new(9);
     let (mut table, mut model, mut id) = (Table::new(), BTreeMap::new(), 1);
     for step in 0..6000 {
@@ -66,13 +72,16 @@ fn layers_over_leaves_are_one_map() {
         }
         let (first, last) = (key(rng.below(300)), key(rng.below(310)));
         let mut seen = Vec::new();
-        table
+        let passed = table
             .scan(&first, &last, 1, &mut |k, row| {
                 let Row::Bytes(row) = row else { panic!("no objects here") };
                 seen.push((Key::from(k), Bytes::copy_from_slice(row)));
                 ControlFlow::Continue(())
             })
             .unwrap();
+        if step % 3 == 0 {
+            table.sweep(&first, &last, &passed);
+        }
         let wanted: Vec<_> =
             if first < last { model.range(first..last).map(|(k, v)| (k.clone(), v.clone())).collect() } else { Vec::new() };
         assert_eq!(seen, wanted, "step {step}");
@@ -129,4 +138,39 @@ fn an_index_in_pieces_is_the_one_at_once() {
         let again = Index::decode(whole.clone().into(), 7).expect("it is whole");
         assert_eq!((again.encode(7), again.stored_len()), (whole.clone(), whole.len()));
     }
+}
+
+/// A queue: its first row is looked for, and removed, again and again. However many were, the next one takes as many steps as the first.
+#[test]
+fn the_next_of_a_queue_is_found_as_the_first_was() {
+    let steps = |rows: u64| {
+        let (mut table, mut id) = (Table::new(), 1);
+        let model: BTreeMap<Key, Bytes> = (0..rows).map(|n| (key(n), Bytes::from_static(b"v"))).collect();
+        flatten(&mut table, &model, &mut id);
+        let (first, last) = (key(0), Key::from(&b"l"[..]));
+        let mut most = 0;
+        for n in 0..rows {
+            if n == rows / 2 {
+                // A checkpoint is under way with the first half.
+                table.freeze();
+            }
+            table.take_steps();
+            let mut found = None;
+            let passed = table
+                .scan(&first, &last, 1, &mut |k, _| {
+                    found = Some(Key::from(k));
+                    ControlFlow::Break(())
+                })
+                .expect("all leaves are here");
+            table.sweep(&first, &last, &passed);
+            most = most.max(table.take_steps());
+            assert_eq!(found, Some(key(n)));
+            table.put(&key(n), Val::Del);
+        }
+        let passed = table.scan(&first, &last, 1, &mut |_, _| panic!("nothing is left")).expect("all leaves are here");
+        table.sweep(&first, &last, &passed);
+        most
+    };
+    let (few, many) = (steps(400), steps(4000));
+    assert!(many <= few + 4 && many < 40, "{few} steps for a row, {many} of ten times as many");
 }

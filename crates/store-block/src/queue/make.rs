@@ -7,8 +7,10 @@ use super::growth::{self, images};
 use super::{Made, Queued, Slots, of_coll};
 use crate::key;
 use crate::layers::{DEPTH_MAX, SHARE_MIN};
+use crate::log::Log;
 use crate::ops::{self, Op};
 use crate::planted::{Bug, planted};
+use crate::replay::Replay;
 use crate::state::{Core, OWN};
 use crate::write::{Target, check_range};
 use store::{LogDelta, StoreError, StoreResult, Written};
@@ -50,15 +52,21 @@ impl Core {
     }
     /// True while a checkpoint is under way and others change more than it gets done.
     pub fn is_crowded(&self) -> bool {
-        self.changes_max().is_some_and(|max| self.table.active().bytes() + self.generations.changed_bytes() > max)
+        let Some(checkpoint) = self.generations.under_way() else { return false };
+        let changes = self.table.active().bytes() + self.generations.changed_bytes();
+        let changes_max = self.recent_max() as u64 * 3 / 2;
+        let replay = self.replay.since(self.log.open().changes_len());
+        changes as u64 > checkpoint.allows(changes_max) || replay > checkpoint.allows(self.replay.later_max())
     }
 
     /// Makes what waits, as far as everything that it needs has come.
     pub fn work_queue(&mut self) -> StoreResult<()> {
         loop {
-            if self.log.open().bytes() > self.log.batch_max() && !self.queue.half {
+            let is_full =
+                |log: &Log, replay: &Replay| log.open().bytes() > log.batch_max() || replay.fills_record(log.open().changes_len());
+            if is_full(&self.log, &self.replay) && !self.queue.half {
                 self.seal();
-                if self.log.open().bytes() > self.log.batch_max() {
+                if is_full(&self.log, &self.replay) {
                     // The log is full until a checkpoint has trimmed it.
                     return Ok(());
                 }
