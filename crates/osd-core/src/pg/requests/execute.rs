@@ -48,8 +48,9 @@ impl Requests {
     /// Requests that wait in an object's queue go on, as far as its order lets them.
     pub(in crate::pg) fn wake(&mut self, head: &HObject, work: &mut Jobs, group: &mut Group, cx: &mut Cx<'_>) {
         while let Some((op, turn)) = self.objects.next(head) {
-            // A resend may have been answered while this one waited.
-            if op.may_mutate() && group.record.is_known(&op.reqid) {
+            // A resend may have been answered while this one waited, and the map may shut its client out by now.
+            let is_barred = cx.sh.sessions.get(&op.conn).is_some_and(|session| session.is_blocklisted(&cx.sh.map));
+            if is_barred || op.may_mutate() && group.record.is_known(&op.reqid) {
                 self.client_op(op, work, group, cx)
             } else {
                 self.run(op, turn, work, group, cx)
