@@ -222,6 +222,45 @@ fn flags_full_targets_and_refusals_hold_it_back_for_as_long() {
     assert_done(&mut c, "refusals");
 }
 
+/// Copies of objects that were deleted while a target was away, longer ago than logs reach back, go first, and need no place.
+fn a_full_target_loses_what_was_deleted() {
+    let mut c = Cluster::new(5, 3, 3, 2, 1);
+    let group = SpgId::whole(PgId::new(POOL, 0));
+    let away = (0..3).rfind(|osd| *osd != c.primary(group.pgid) as usize).unwrap();
+    (0..40).for_each(|n| assert_eq!(c.one(&format!("o{n}"), vec![write_full(&[7; 3000])]).unwrap().result, 0));
+    c.settle();
+    let before = c.objects(away, group);
+    c.kill(away);
+    c.mark_down(away);
+    c.settle();
+    (0..30).for_each(|n| assert_eq!(c.one(&format!("o{n}"), vec![delete()]).unwrap().result, 0));
+    (0..80).for_each(|_| assert_eq!(c.one("o39", vec![write_full(b"newer")]).unwrap().result, 0));
+    c.publish(|m| m.osd_state[away] |= osd_state::BACKFILLFULL);
+    c.start(away);
+    (0..4).for_each(|_| c.settle());
+    assert!(bits(&c) & pg_state::BACKFILL_TOOFULL != 0, "{}", pg_state::to_text(bits(&c)));
+    assert_eq!(c.objects(away, group), before - 30, "what was deleted is gone");
+    // An object that is deleted while it is refused is gone by the next refusal.
+    assert_eq!(c.one("o30", vec![delete()]).unwrap().result, 0);
+    (0..4).for_each(|_| c.settle());
+    assert!(bits(&c) & pg_state::BACKFILL_TOOFULL != 0);
+    assert_eq!(c.objects(away, group), before - 31);
+    c.publish(|m| m.osd_state[away] &= !osd_state::BACKFILLFULL);
+    assert_done(&mut c, "there is room");
+}
+#[test]
+fn what_was_deleted_goes_from_a_target_that_is_too_full() {
+    a_full_target_loses_what_was_deleted();
+    #[cfg(debug_assertions)]
+    {
+        use osd_core::planted::{Bug, plant};
+        plant(Some(Bug::KeepTooMany));
+        let noticed = std::panic::catch_unwind(a_full_target_loses_what_was_deleted).is_err();
+        plant(None);
+        assert!(noticed);
+    }
+}
+
 #[test]
 fn one_group_at_a_time_is_filled_unless_the_option_says_more() {
     for places in [1, 4] {
