@@ -99,7 +99,7 @@ impl Plan {
         (plan.log_entries, plan.delay_ns, plan.turn_ns) = (200, (200_000, 5_000_000), 100_000);
         (plan.recovery_sleep_ms, plan.refused_places, plan.lease_percent, plan.deletes) = (0, 0, 80, 0);
         (plan.scan_max, plan.recovery_active, plan.recovery_unpaced) = (0, 0, false);
-        (plan.rot_wide, plan.rot_beyond, plan.commits_lag) = (false, false, false);
+        (plan.rot_wide, plan.rot_beyond, plan.commits_lag, plan.older) = (false, false, false, false);
         plan.maps_kept = MAPS_KEPT;
         (plan.memory_bytes, plan.chunk_bytes, plan.chunk_keys) = (4 << 20, 8 << 20, 64_000);
         plan
@@ -180,6 +180,9 @@ impl Plan {
     fn merging(&mut self, rng: &mut Rng) {
         self.osds = 2 + rng.below(2) as u32;
         (self.size, self.min_size) = (2, 1 + rng.below(2) as u32);
+        // One that was away while groups were merged has other parts of them than those that are left.
+        self.long_away = if self.osds > 2 { pick(rng, &[0, 20_000]) } else { 0 };
+        self.lulls = self.long_away > 0 && rng.chance(2, 3);
         (self.pg_num, self.objects, self.log_entries) = (4 << rng.below(3), 10 + rng.below(20) as u32, pick(rng, &[20, 200]) as u32);
         (self.pg_num_changes, self.make_snap, self.remove_snap) = (pick(rng, &[5_000, 12_000]), 1_500, 2_000);
         (self.kill_osd, self.down_ms, self.together) = (pick(rng, &[0, 15_000, 30_000]), pick(rng, &[1_000, 10_000]), 0);

@@ -66,9 +66,9 @@ impl BlockStore {
     pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
         recover::mkfs(disks, uuid, true)
     }
-    /// The same as a program of the version before made it.
-    #[cfg(test)]
-    pub(crate) fn mkfs_before(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
+    /// The same as a program of the version before made it: for tests and the simulator.
+    #[doc(hidden)]
+    pub fn mkfs_before(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
         recover::mkfs(disks, uuid, false)
     }
     pub fn open(config: Config, disks: Box<dyn Disks>) -> Result<Self, OpenError> {
