@@ -376,6 +376,57 @@ fn a_merge_with_groups_that_are_elsewhere_makes_room_for_their_objects() {
     }
 }
 
+/// An OSD that was away when two groups were merged lacks the last write of one of them. By versions it has everything: the other group's
+/// are higher.
+fn an_osd_was_away_when_groups_were_merged() {
+    let mut c = Cluster::new(3, 2, 2, 1, 2);
+    let names = |c: &mut Cluster, seed: u32| {
+        let all = (0..60).map(|n| format!("o{n}"));
+        all.filter(|name| c.request(name, Vec::new()).pgid.pgid.seed == seed).take(12).collect::<Vec<_>>()
+    };
+    let (target, source, epoch) = (names(&mut c, 0), names(&mut c, 1), c.map.epoch);
+    target.iter().chain(&source[..2]).for_each(|name| assert_eq!(c.one(name, vec![write_full(b"before")]).unwrap().result, 0));
+    c.settle();
+    let last = c.primary(PgId::new(POOL, 1)) as usize;
+    let away = 1 - last;
+    c.kill(away);
+    let late = c.request(&source[2], vec![write_full(b"late")]);
+    c.give(&late);
+    c.settle();
+    assert_eq!(c.map.epoch, epoch, "one epoch has all writes");
+    c.mark_down(away);
+    c.settle();
+    let version = |c: &Cluster, seed: u32| {
+        let pg = c.nodes[last].as_ref().unwrap().osd.pgs().find(|pg| pg.pgid.pgid.seed == seed);
+        pg.expect("it has the group").record().info().last_update
+    };
+    let (source_version, target_version) = (version(&c, 1), version(&c, 0));
+    assert!(source_version < target_version, "{source_version} {target_version}");
+    c.publish(|m| {
+        let pool = m.pools.get_mut(&POOL).unwrap();
+        (pool.pg_num, pool.pgp_num, pool.pg_num_pending, pool.last_change) = (1, 1, 1, m.epoch);
+        (pool.pg_num_target, pool.pgp_num_target) = (1, 1);
+        let meta = &mut pool.last_pg_merge_meta;
+        (meta.source_pgid, meta.source_version, meta.target_version) = (PgId::new(POOL, 1), source_version, target_version);
+    });
+    c.settle();
+    c.start(away);
+    assert_done(&mut c, "it is back");
+    assert_eq!(c.read(&source[2]).as_deref(), Ok(&b"late"[..]));
+}
+#[test]
+fn an_osd_that_was_away_when_groups_were_merged_is_filled() {
+    an_osd_was_away_when_groups_were_merged();
+    #[cfg(debug_assertions)]
+    {
+        use osd_core::planted::{Bug, plant};
+        plant(Some(Bug::MergeUnlike));
+        let noticed = std::panic::catch_unwind(an_osd_was_away_when_groups_were_merged).is_err();
+        plant(None);
+        assert!(noticed);
+    }
+}
+
 /// A primary that was made in the midst of an interval takes no answer with an older epoch than that; a target may have been there before it.
 #[test]
 fn the_answer_of_a_target_names_the_epoch_of_the_question() {
