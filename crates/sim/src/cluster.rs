@@ -3,7 +3,7 @@
 use crate::barred::{self, Bars};
 use crate::chains::Chains;
 use crate::client::{ClientProcess, POOL};
-use crate::crowd::{self, Crowd};
+use crate::crowd::Crowd;
 use crate::devices::Devices;
 use crate::drive::Drive;
 use crate::exchange::{self, Exchanges};
@@ -321,7 +321,7 @@ impl Cluster {
         for n in 1..self.clients.len() as u32 {
             self.start(Proc::Client(n));
         }
-        self.set_ratios(crowd::RATIOS);
+        self.set_ratios();
         self.trouble();
         let ops = self.plan.ops as usize;
         let began_ns = self.net.now_ns;

@@ -15,7 +15,9 @@ use std::collections::BTreeMap;
 use types::StoreStatfs;
 
 /// The ratios from which on an OSD counts as fuller and fuller.
-pub(crate) const RATIOS: [(&str, f64); 3] = [("nearfull", 0.5), ("backfillfull", 0.55), ("full", 0.6)];
+const RATIOS: [(&str, f64); 3] = [("nearfull", 0.5), ("backfillfull", 0.55), ("full", 0.6)];
+/// Those of a cluster where clients write until the store itself refuses.
+const TO_THE_BRIM: [(&str, f64); 3] = [("nearfull", 0.97), ("backfillfull", 0.98), ("full", 0.99)];
 /// Of so many OSDs one has a small store: the first of them.
 const SMALL_EVERY: usize = 2;
 /// So long after it knows that it is full, an OSD and its primaries have stopped.
@@ -86,9 +88,9 @@ impl Cluster {
         }
     }
     /// An OSD counts as full early: of a store so small the usual rest is less than what is under way at a time.
-    pub(crate) fn set_ratios(&mut self, ratios: [(&str, f64); 3]) {
+    pub(crate) fn set_ratios(&mut self) {
         if self.plan.small_bytes > 0 {
-            for (name, ratio) in ratios {
+            for (name, ratio) in if self.plan.brim { TO_THE_BRIM } else { RATIOS } {
                 self.say(format!(r#"{{"prefix":"osd set-{name}-ratio","ratio":{ratio}}}"#));
             }
         }

@@ -92,7 +92,7 @@ pub(crate) fn begin(cluster: &mut Cluster, id: usize) {
 }
 /// By chance writes wait for their members for a while: how long the client goes on asking.
 fn stall(cluster: &mut Cluster) -> u64 {
-    if cluster.plan.size < 2 || !cluster.gaps.rng.chance(2, 3) {
+    if cluster.plan.size < 2 || !cluster.gaps.rng.chance(5, 6) {
         return 0;
     }
     cluster.net.note("members hear nothing of each other".into());
@@ -146,6 +146,10 @@ fn hold(cluster: &mut Cluster, gap: &Gap) {
         let until = if other == Proc::Mon { until } else { until + later };
         cluster.net.partition(gap.proc, other, until);
         cluster.net.partition(other, gap.proc, until);
+    }
+    // A link that is only held brings all in the end, map by map: mostly the session with the monitor is over, too.
+    if cluster.gaps.rng.chance(3, 4) {
+        cluster.net.links_between(gap.proc, Proc::Mon).into_iter().for_each(|link| cluster.net.cut(link));
     }
 }
 /// Something changes, be it nothing to anybody; and for a while a group goes elsewhere and comes back, whose primary drops what it was asked.

@@ -149,6 +149,8 @@ pub struct Plan {
     pub exchange: EveryMs,
     /// Clients that watch and notify.
     pub watchers: u32,
+    /// Nothing but the store itself keeps clients from filling it.
+    pub brim: bool,
     /// Block stores are of the version before, until an operator has them made ones of this version.
     pub older: bool,
     /// While an OSD is away for long, clients begin nothing for a while.
@@ -294,6 +296,7 @@ impl Plan {
             watchers: 0,
             lulls: false,
             older: false,
+            brim: false,
             recovery_sleep_ms: 0,
             turn_ns: 0,
             lease_percent: 80,

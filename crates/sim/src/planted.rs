@@ -109,7 +109,6 @@ pub const ALL: &[Planted] = &[
     Planted::Osd(OsdBug::KeepRevoked),
     Planted::Osd(OsdBug::AskTwice),
     Planted::Osd(OsdBug::RevokeUngranted),
-    Planted::Osd(OsdBug::KeepTooMany),
     Planted::Osd(OsdBug::ReserveIntoFull),
     Planted::Osd(OsdBug::ScrubSkipsOmap),
     Planted::Osd(OsdBug::ScrubSkipsAttrs),
