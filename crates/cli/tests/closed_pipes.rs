@@ -96,6 +96,14 @@ fn what_nobody_reads_ends_nothing() {
     let left = run("rados", &conf, &["-p", "bench", "ls"]).stdout;
     assert!(left.is_empty(), "objects are left: {}", String::from_utf8_lossy(&left));
 
+    // `rados ls | head`: no word, and the code by which shells tell such an end.
+    run("bench", &conf, &["write", "--seconds", "1", "--keep"]);
+    let mut names = command("rados", &conf, &["-p", "bench", "ls"]);
+    let mut names = names.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    drop(names.stdout.take());
+    let end = names.wait_with_output().expect("it ends");
+    assert!(end.stderr.is_empty() && matches!(end.status.code(), Some(0 | 141)), "{end:?}");
+
     // What can't be written must not look written.
     let full = || OpenOptions::new().write(true).open("/dev/full").expect("each Linux has it");
     for (tool, words) in [("ceph", ["osd", "dump"]), ("bench", ["write", "--seconds=1"])] {

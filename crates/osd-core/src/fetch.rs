@@ -23,4 +23,6 @@ pub struct Fetches {
     /// It stands first at its object until something comes.
     pub waiting: bool,
     pub got: Vec<(Wanted, Got)>,
+    /// Results of its operations up to the one that wants something.
+    pub codes: Vec<i32>,
 }

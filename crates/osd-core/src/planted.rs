@@ -169,6 +169,8 @@ pub enum Bug {
     AskTwice,
     /// A place is taken back before it is granted.
     RevokeUngranted,
+    /// A target that is too full keeps its copies of deleted objects.
+    KeepTooMany,
     /// Places for recovery are given whatever room there is.
     ReserveIntoFull,
     /// A scrub does not compare omaps.

@@ -42,6 +42,11 @@ impl Session {
     pub fn is_blocklisted(&self, map: &OsdMap) -> bool {
         map.is_blocklisted(&self.peer.addr) || self.seen_at.is_some_and(|at| map.is_blocklisted(&at))
     }
+    /// Where it is, to be shown: librados says port 0, and its socket has one by which the client's process is found.
+    pub fn shown_addr(&self) -> EntityAddr {
+        let Peer { addr, from, .. } = &self.peer;
+        if addr.port == 0 && addr.ip == from.ip { EntityAddr { port: from.port, ..*addr } } else { *addr }
+    }
     /// The id of a request. A client's are its own; OSDs and metadata servers may name another's, for which they ask.
     pub fn reqid_of(&self, msg: &MOSDOp) -> ReqId {
         let name = self.peer.name;
@@ -57,5 +62,27 @@ impl Session {
     }
     pub fn holds_back(&self, pgid: SpgId) -> bool {
         self.backoffs.iter().any(|b| b.pgid == pgid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Network;
+    use types::{AddrType, EntityName};
+
+    #[test]
+    fn a_client_is_shown_with_the_port_of_its_socket() {
+        let at = |text: &str| EntityAddr::parse(text, AddrType::MSGR2).expect("an address");
+        let shown = |addr: &str, from: &str| {
+            let (name, entity) = (EntityName::client(1), "client.x".into());
+            let (addr, from, network) = (at(addr), at(from), Network::Public);
+            let peer = Peer { name, entity, global_id: 1, features: 0, supported: 0, addr, from, network, cap: None };
+            Session::new(peer).shown_addr()
+        };
+        assert_eq!(shown("v2:10.0.0.1:0/7", "v2:10.0.0.1:40001/0"), at("v2:10.0.0.1:40001/7"));
+        // A daemon says where it listens; of another network the socket says nothing.
+        assert_eq!(shown("v2:10.0.0.1:6800/7", "v2:10.0.0.1:40001/0"), at("v2:10.0.0.1:6800/7"));
+        assert_eq!(shown("v2:10.0.0.1:0/7", "v2:10.9.0.1:40001/0"), at("v2:10.0.0.1:0/7"));
     }
 }

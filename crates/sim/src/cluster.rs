@@ -3,7 +3,7 @@
 use crate::barred::{self, Bars};
 use crate::chains::Chains;
 use crate::client::{ClientProcess, POOL};
-use crate::crowd::{self, Crowd};
+use crate::crowd::Crowd;
 use crate::devices::Devices;
 use crate::drive::Drive;
 use crate::exchange::{self, Exchanges};
@@ -141,6 +141,8 @@ pub struct Cluster {
     pub(crate) serving: Serving,
     /// When faults were over.
     pub(crate) healed_ns: u64,
+    /// Clients that work by chance begin nothing before then.
+    pub(crate) silent_ns: u64,
     /// Messages that were delivered, and other events of daemons.
     pub(crate) messages: u64,
     pub(crate) events: u64,
@@ -189,6 +191,7 @@ impl Cluster {
             chains: Chains::default(),
             serving: Serving::default(),
             healed_ns: 0,
+            silent_ns: 0,
             messages: 0,
             events: 0,
             tails: BTreeMap::new(),
@@ -318,7 +321,7 @@ impl Cluster {
         for n in 1..self.clients.len() as u32 {
             self.start(Proc::Client(n));
         }
-        self.set_ratios(crowd::RATIOS);
+        self.set_ratios();
         self.trouble();
         let ops = self.plan.ops as usize;
         let began_ns = self.net.now_ns;
@@ -380,12 +383,19 @@ impl Cluster {
     /// command that was given before.
     pub(crate) fn stays_at_rest(&mut self) -> Result<(), String> {
         let epoch = |c: &Self| c.monitor.as_ref().map(|monitor| monitor.core().osd.epoch());
+        let (first, end) = (epoch(self), self.net.now_ns + self.plan.rest_ns);
         loop {
             self.until(self.plan.rest_ns, "at rest", Self::is_settled)?;
             let (before, then) = (epoch(self), self.net.now_ns + QUIET_NS);
             self.until(2 * QUIET_NS, "quiet", |c| c.net.now_ns >= then)?;
             if self.is_settled() && epoch(self) == before {
                 return Ok(());
+            }
+            if self.net.now_ns > end {
+                let for_s = self.plan.rest_ns / SEC;
+                let why =
+                    format!("rest: the cluster is at rest for {for_s} virtual seconds, and goes from epoch {first:?} to {:?}", epoch(self));
+                return Err(self.tell(&why, &[]));
             }
         }
     }
@@ -585,6 +595,7 @@ impl Cluster {
             What::Deliver { link, to, msg } => {
                 self.note_message(*link, *to, msg.kind, msg.len());
                 asked = self.asked_by_guest(id, *link, msg);
+                barred::look_at_write(self, msg);
             }
             _ => {}
         }
@@ -724,7 +735,7 @@ fn client_event(cluster: &mut Cluster, n: usize, what: What) {
         What::Think(life) if n >= cluster.plan.clients as usize => cluster.fence_client(n, life),
         What::Think(life) => {
             let wanted = cluster.troubled && history.calls.len() - cluster.fences.calls < cluster.plan.ops as usize;
-            if wanted && client.in_flight() < cluster.plan.depth as usize && client.has_pool() {
+            if wanted && net.now_ns >= cluster.silent_ns && client.in_flight() < cluster.plan.depth as usize && client.has_pool() {
                 client.work(&cluster.plan, history, net);
             }
             let pause = net.rng.below(cluster.plan.think_ms * MS) + MS;

@@ -2,7 +2,7 @@
 //!
 //! A full OSD stops its pools: writes wait, and what removes goes on. Recovery and backfill don't make a full OSD fuller: that is checked here, by what pushes
 //! add to a store whose OSD knows for some seconds that the map has it full. In the end everything is deleted, in groups that are too full to recover as well,
-//! and the cluster comes to rest.
+//! and the cluster comes to rest: a member that is full of what the others have deleted meanwhile loses that first, and is filled then.
 
 use crate::SEC;
 use crate::cluster::Cluster;
@@ -14,10 +14,10 @@ use maps::osd_state;
 use std::collections::BTreeMap;
 use types::StoreStatfs;
 
-/// The ratios from which on an OSD counts as fuller and fuller, and those that an operator sets in the end: a member that is full of what the others have
-/// deleted since is not filled anew before, as with stock.
-pub(crate) const RATIOS: [(&str, f64); 3] = [("nearfull", 0.5), ("backfillfull", 0.55), ("full", 0.6)];
-const RAISED: [(&str, f64); 3] = [("full", 0.95), ("backfillfull", 0.9), ("nearfull", 0.85)];
+/// The ratios from which on an OSD counts as fuller and fuller.
+const RATIOS: [(&str, f64); 3] = [("nearfull", 0.5), ("backfillfull", 0.55), ("full", 0.6)];
+/// Those of a cluster where clients write until the store itself refuses.
+const TO_THE_BRIM: [(&str, f64); 3] = [("nearfull", 0.97), ("backfillfull", 0.98), ("full", 0.99)];
 /// Of so many OSDs one has a small store: the first of them.
 const SMALL_EVERY: usize = 2;
 /// So long after it knows that it is full, an OSD and its primaries have stopped.
@@ -54,7 +54,7 @@ impl Drive {
     /// The store of an OSD's device, which may be a small one.
     pub(crate) fn of_size(plan: &Plan, id: usize, generation: u8) -> Self {
         let bytes = if id.is_multiple_of(SMALL_EVERY) { plan.small_bytes } else { 0 };
-        Self::with_room(plan.store, osd_uuid(id as i32, generation).0, bytes)
+        Self::with_room(plan.store, osd_uuid(id as i32, generation).0, bytes, plan.older)
     }
 }
 
@@ -88,9 +88,9 @@ impl Cluster {
         }
     }
     /// An OSD counts as full early: of a store so small the usual rest is less than what is under way at a time.
-    pub(crate) fn set_ratios(&mut self, ratios: [(&str, f64); 3]) {
+    pub(crate) fn set_ratios(&mut self) {
         if self.plan.small_bytes > 0 {
-            for (name, ratio) in ratios {
+            for (name, ratio) in if self.plan.brim { TO_THE_BRIM } else { RATIOS } {
                 self.say(format!(r#"{{"prefix":"osd set-{name}-ratio","ratio":{ratio}}}"#));
             }
         }
@@ -110,8 +110,6 @@ impl Cluster {
             }
         }
         let is_over = move |c: &Self| c.history.calls[first..].iter().all(|call| call.outcome.is_some());
-        self.until(self.plan.rest_ns, "rid of all objects", is_over)?;
-        self.set_ratios(RAISED);
-        Ok(())
+        self.until(self.plan.rest_ns, "rid of all objects", is_over)
     }
 }

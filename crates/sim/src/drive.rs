@@ -14,6 +14,8 @@ const IDEAL_BYTES: u64 = 1 << 30;
 const BLOCK_BYTES: [u64; 3] = [96 << 20, 8 << 20, 16 << 20];
 /// What a block store that is only read keeps in memory.
 const MEMORY_TO_READ: u64 = 4 << 20;
+/// Of so many starts of an OSD on a store of the version before, one makes it one of this version.
+const FINALIZED_EVERY: u64 = 6;
 /// The device that objects' data lie on, the log's, and that of the metadata.
 const DATA: Dev = Dev(0);
 const WAL: Dev = Dev(1);
@@ -28,10 +30,10 @@ pub enum Drive {
 
 impl Drive {
     pub fn new(kind: StoreKind, uuid: [u8; 16]) -> Self {
-        Self::with_room(kind, uuid, 0)
+        Self::with_room(kind, uuid, 0, false)
     }
-    /// The same, with so many bytes for data, unless 0.
-    pub fn with_room(kind: StoreKind, uuid: [u8; 16], bytes: u64) -> Self {
+    /// The same, with so many bytes for data, unless 0. `is_older`: a block store is of the version before.
+    pub fn with_room(kind: StoreKind, uuid: [u8; 16], bytes: u64, is_older: bool) -> Self {
         let ideal_bytes = if bytes == 0 { IDEAL_BYTES } else { bytes };
         match kind {
             StoreKind::Ideal => {
@@ -41,7 +43,8 @@ impl Drive {
             StoreKind::Block => {
                 let data = if bytes == 0 { BLOCK_BYTES[0] } else { bytes };
                 let disks = MemDisks::new(&[data, BLOCK_BYTES[1], BLOCK_BYTES[2]]);
-                BlockStore::mkfs(Box::new(disks.clone()), uuid).expect("new disks take a store");
+                let make = if is_older { BlockStore::mkfs_before } else { BlockStore::mkfs };
+                make(Box::new(disks.clone()), uuid).expect("new disks take a store");
                 Self::Block(disks, Ledger::default())
             }
         }
@@ -65,7 +68,11 @@ impl Drive {
                 disks.record();
                 let order = if rng.chance(1, 2) { Order::Shuffled } else { Order::Held };
                 let config = Config { memory: memory_bytes as usize, spoils, ..Config::default() };
-                let store = BlockStore::open(config, Box::new(disks.clone())).map_err(|e| e.to_string())?;
+                let mut store = BlockStore::open(config, Box::new(disks.clone())).map_err(|e| e.to_string())?;
+                // An operator has it made one of this version at some start.
+                if !store.is_final() && rng.chance(1, FINALIZED_EVERY) {
+                    store.finalize()?;
+                }
                 disks.set_order(order, rng.u64());
                 Ok(Box::new(Watched::new(Box::new(store), ledger.clone())))
             }
@@ -81,6 +88,23 @@ impl Drive {
             disks.set_order(Order::AtOnce, 0);
         }
         Ok(store)
+    }
+    /// A store's own check of one whose OSD was stopped: counters, and blocks without an owner or with two.
+    ///
+    /// # Errors
+    /// As [`Drive::open`], or what is wrong.
+    pub fn check(&mut self, rng: &mut Rng) -> Result<(), String> {
+        let Self::Block(disks, _) = self else { return Ok(()) };
+        disks.set_order(Order::AtOnce, 0);
+        disks.record();
+        let config = Config { memory: MEMORY_TO_READ as usize, ..Config::default() };
+        let mut store = BlockStore::open(config, Box::new(disks.clone())).map_err(|e| e.to_string())?;
+        let report = store.fsck(false);
+        self.killed(Box::new(store), false, rng);
+        match report.errors.first() {
+            Some(first) => Err(format!("{} things are wrong: {first}", report.errors_total)),
+            None => Ok(()),
+        }
     }
     /// A write or a flush fails before long: what the store promises then is to stop.
     pub fn strike(&self, rng: &mut Rng) {

@@ -245,6 +245,10 @@ impl Cluster {
         before.iter().for_each(|other| self.say(format!(r#"{{"prefix":"osd in","ids":["{other}"]}}"#)));
         let away_ns = (60 + self.net.rng.below(120)) * SEC;
         self.away.insert(id, self.net.now_ns + away_ns);
+        if self.plan.lulls {
+            self.silent_ns = self.net.now_ns + (20 + self.net.rng.below(40)) * SEC;
+            self.net.note("clients begin nothing for a while".into());
+        }
         self.say(format!(r#"{{"prefix":"osd out","ids":["{id}"]}}"#));
         self.kill_osd(id, false);
     }
@@ -358,7 +362,7 @@ impl Cluster {
         }
     }
     fn unset_flags(&mut self) {
-        let all = FLAGS.iter().chain(&["norecover"]).filter(|flag| self.plan.follow > 0 || **flag != "norecover");
+        let all = FLAGS.iter().chain(&["norecover"]).filter(|flag| self.plan.follow + self.plan.bar > 0 || **flag != "norecover");
         let said: Vec<String> = all.map(|flag| format!(r#"{{"prefix":"osd unset","key":"{flag}"}}"#)).collect();
         said.into_iter().for_each(|words| self.say(words));
     }

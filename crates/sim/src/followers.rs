@@ -110,15 +110,16 @@ impl Cluster {
         if let Some((objects, members)) = self.fence_target() {
             let others: Vec<i32> = members[1..].to_vec();
             self.followers.writes = Some(objects[0]);
-            match self.followers.rng.below(3) {
-                0 if others.len() > 1 => self.read_while_written(objects[0], members[0], &others),
-                1 => self.read_while_cut_off(objects[0], others[0]),
+            // A member without an object takes longest, and shows least.
+            match self.followers.rng.below(8) {
+                0..4 if others.len() > 1 => self.read_while_written(objects[0], members[0], &others),
+                0..6 => self.read_while_cut_off(objects[0], others[0]),
                 _ => self.goes_without_recovery(others[0]),
             }
         }
     }
     /// A member that lacks some objects of clients, by what its primary knows.
-    fn lacking(&self) -> Option<(i32, Vec<u32>)> {
+    pub(crate) fn lacking(&self) -> Option<(i32, Vec<u32>)> {
         let groups =
             self.osds.iter().flatten().flat_map(|osd| osd.core().pgs()).filter(|pg| pg.peering().is_primary() && pg.peering().is_active());
         let number = |obj: &HObject| std::str::from_utf8(obj.oid.as_slice()).ok()?.strip_prefix('o')?.parse().ok();

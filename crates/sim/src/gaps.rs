@@ -4,6 +4,8 @@
 //! ```text
 //!   cut off ┆ monitor, by chance the OSDs      epochs are made meanwhile; groups of its requests go to other members and come back
 //! ```
+//! By chance members hear nothing of each other when a client is cut off, so that what it asked last waits at primaries, which drop it when
+//! their groups go.
 //! What it asked meanwhile ends, and right: the histories and the rest of the cluster show that.
 
 use crate::client::POOL;
@@ -19,6 +21,9 @@ const GAPS: u32 = 3;
 /// How often it is looked at, and how long a cut lasts, at least and at most: one that was prolonged would let through what was held before.
 const LOOK_NS: u64 = 500 * MS;
 const LASTS_NS: [u64; 2] = [30 * SEC, 80 * SEC];
+/// How long members hear nothing of each other, and how long the client asks on at primaries which wait for them.
+const STALLED_NS: u64 = 8 * SEC;
+const ASKS_NS: u64 = 1500 * MS;
 /// How much longer an OSD hears no other.
 const APART_NS: u64 = 15 * SEC;
 /// Epochs of each look at least: OSDs keep some ten, and say that they need them.
@@ -37,6 +42,9 @@ struct Gap {
     /// A group whose members change and come back.
     group: Option<PgId>,
     looks: u32,
+    /// It is cut off from then on.
+    from_ns: u64,
+    is_held: bool,
     until_ns: u64,
 }
 
@@ -77,10 +85,22 @@ pub(crate) fn begin(cluster: &mut Cluster, id: usize) {
     cluster.gaps.begun += 1;
     cluster.net.note(format!("{proc:?} hears of no map"));
     let until_ns = cluster.net.now_ns + LASTS_NS[0] + cluster.gaps.rng.below(LASTS_NS[1] - LASTS_NS[0]);
-    let gap = Gap { proc, life, is_whole, is_counted: false, group: None, looks: 0, until_ns };
-    hold(cluster, &gap);
+    let from_ns = cluster.net.now_ns + if is_client { stall(cluster) } else { 0 };
+    let gap = Gap { proc, life, is_whole, is_counted: false, group: None, looks: 0, from_ns, is_held: false, until_ns };
     cluster.gaps.gap = Some(gap);
     look(cluster);
+}
+/// By chance writes wait for their members for a while: how long the client goes on asking.
+fn stall(cluster: &mut Cluster) -> u64 {
+    if cluster.plan.size < 2 || !cluster.gaps.rng.chance(5, 6) {
+        return 0;
+    }
+    cluster.net.note("members hear nothing of each other".into());
+    let (until, count) = (cluster.net.now_ns + STALLED_NS, cluster.osds.len() as i32);
+    for (one, other) in (0..count).flat_map(|one| (0..count).map(move |other| (one, other))).filter(|(one, other)| one != other) {
+        cluster.net.partition(Proc::Osd(one), Proc::Osd(other), until);
+    }
+    ASKS_NS
 }
 fn life_of(cluster: &Cluster, proc: Proc) -> Option<u32> {
     match proc {
@@ -93,6 +113,13 @@ pub(crate) fn look(cluster: &mut Cluster) {
     let Some(mut gap) = cluster.gaps.gap.take() else { return };
     if !cluster.troubled || life_of(cluster, gap.proc) != Some(gap.life) || cluster.net.now_ns > gap.until_ns {
         return take_back(cluster, &gap);
+    }
+    if cluster.net.now_ns < gap.from_ns {
+        cluster.gaps.gap = Some(gap);
+        return cluster.net.after(LOOK_NS, What::Gap);
+    }
+    if !std::mem::replace(&mut gap.is_held, true) {
+        hold(cluster, &gap);
     }
     let epoch = match gap.proc {
         Proc::Client(n) => cluster.clients[n as usize].as_ref().map_or(0, |client| client.epoch()),
@@ -119,6 +146,10 @@ fn hold(cluster: &mut Cluster, gap: &Gap) {
         let until = if other == Proc::Mon { until } else { until + later };
         cluster.net.partition(gap.proc, other, until);
         cluster.net.partition(other, gap.proc, until);
+    }
+    // A link that is only held brings all in the end, map by map: mostly the session with the monitor is over, too.
+    if cluster.gaps.rng.chance(3, 4) {
+        cluster.net.links_between(gap.proc, Proc::Mon).into_iter().for_each(|link| cluster.net.cut(link));
     }
 }
 /// Something changes, be it nothing to anybody; and for a while a group goes elsewhere and comes back, whose primary drops what it was asked.

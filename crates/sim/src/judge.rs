@@ -65,6 +65,9 @@ impl Cluster {
         for (id, (osd, drive)) in self.osds.iter_mut().zip(&mut self.drives).enumerate() {
             let store = osd.take().expect("the cluster is at rest").into_core().into_store();
             drive.killed(store, false, &mut self.net.rng);
+            if self.harm.rotten.is_empty() && !self.plan.rot_beyond {
+                drive.check(&mut self.net.rng).map_err(|why| format!("osd.{id}'s store: {why}"))?;
+            }
             match drive.open_to_read() {
                 Ok(store) => stores.push(store),
                 // What it would need to start again has rotted while it served: nothing is left to compare its members' copies with.

@@ -464,6 +464,11 @@ impl Net {
         let n = self.links.len() as u64;
         (n > 0).then(|| *self.links.keys().nth(self.rng.below(n) as usize).expect("below their number"))
     }
+    /// The links between two processes.
+    pub fn links_between(&self, one: Proc, other: Proc) -> Vec<LinkId> {
+        let is_between = |l: &Link| [(one, other), (other, one)].contains(&(l.dialer.0, l.server.0));
+        self.links.iter().filter(|(_, l)| is_between(l)).map(|(id, _)| *id).collect()
+    }
     /// Nothing goes from `from` to `to` until then.
     pub fn partition(&mut self, from: Proc, to: Proc, until_ns: u64) {
         let slot = self.partitions.entry((from, to)).or_default();

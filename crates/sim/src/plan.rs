@@ -149,6 +149,12 @@ pub struct Plan {
     pub exchange: EveryMs,
     /// Clients that watch and notify.
     pub watchers: u32,
+    /// Nothing but the store itself keeps clients from filling it.
+    pub brim: bool,
+    /// Block stores are of the version before, until an operator has them made ones of this version.
+    pub older: bool,
+    /// While an OSD is away for long, clients begin nothing for a while.
+    pub lulls: bool,
     /// Pause between two objects of recovery or backfill.
     pub recovery_sleep_ms: u64,
     /// Of 100 requests for a place for backfill, so many are refused as if the store were too full.
@@ -200,7 +206,14 @@ impl Plan {
         let mut rng = Rng::new(seed ^ 0x9143_77aa);
         let plan = Self::drawn(seed, &mut rng);
         let plan = plan.with_harm(&mut rng).with_overlaps(&mut rng).with_theme(&mut rng).with_devices(&mut rng);
-        plan.with_balance().with_hostile().with_vanishing().with_little_room().with_later_theme().with_others().with_wires_by_chance()
+        plan.with_balance()
+            .with_hostile()
+            .with_vanishing()
+            .with_little_room()
+            .with_later_theme()
+            .with_others()
+            .with_older_stores()
+            .with_wires_by_chance()
     }
     /// What comes first.
     fn drawn(seed: u64, rng: &mut Rng) -> Self {
@@ -281,6 +294,9 @@ impl Plan {
             gap: 0,
             exchange: 0,
             watchers: 0,
+            lulls: false,
+            older: false,
+            brim: false,
             recovery_sleep_ms: 0,
             turn_ns: 0,
             lease_percent: 80,
@@ -346,6 +362,13 @@ impl Plan {
         if self.rot == 0 && self.small_bytes == 0 && rng.chance(1, 6) {
             self.watchers = 2 + rng.below(3) as u32;
         }
+        self
+    }
+    /// Some block stores are of the version before: more of those that fill. Drawn apart, too.
+    fn with_older_stores(mut self) -> Self {
+        let mut rng = Rng::new(self.seed ^ 0x07e5_104f);
+        let may_be = self.store == StoreKind::Block && self.rot == 0 && !self.rot_beyond;
+        self.older = may_be && rng.chance(1, if self.small_bytes > 0 { 2 } else { 8 });
         self
     }
     fn with_wires_by_chance(self) -> Self {

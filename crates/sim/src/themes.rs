@@ -100,6 +100,7 @@ impl Plan {
         (plan.recovery_sleep_ms, plan.refused_places, plan.lease_percent, plan.deletes) = (0, 0, 80, 0);
         (plan.scan_max, plan.recovery_active, plan.recovery_unpaced) = (0, 0, false);
         (plan.rot_wide, plan.rot_beyond, plan.commits_lag) = (false, false, false);
+        (plan.older, plan.brim) = (false, false);
         plan.maps_kept = MAPS_KEPT;
         (plan.memory_bytes, plan.chunk_bytes, plan.chunk_keys) = (4 << 20, 8 << 20, 64_000);
         plan
@@ -180,6 +181,9 @@ impl Plan {
     fn merging(&mut self, rng: &mut Rng) {
         self.osds = 2 + rng.below(2) as u32;
         (self.size, self.min_size) = (2, 1 + rng.below(2) as u32);
+        // One that was away while groups were merged has other parts of them than those that are left.
+        self.long_away = if self.osds > 2 { pick(rng, &[0, 20_000]) } else { 0 };
+        self.lulls = self.long_away > 0 && rng.chance(2, 3);
         (self.pg_num, self.objects, self.log_entries) = (4 << rng.below(3), 10 + rng.below(20) as u32, pick(rng, &[20, 200]) as u32);
         (self.pg_num_changes, self.make_snap, self.remove_snap) = (pick(rng, &[5_000, 12_000]), 1_500, 2_000);
         (self.kill_osd, self.down_ms, self.together) = (pick(rng, &[0, 15_000, 30_000]), pick(rng, &[1_000, 10_000]), 0);
@@ -194,14 +198,21 @@ impl Plan {
         (self.objects, self.deletes) = (30 + rng.below(40) as u32, 4);
         (self.kill_osd, self.down_ms, self.power_cuts) = (pick(rng, &[0, 10_000, 30_000]), pick(rng, &[1_000, 20_000]), 50);
         (self.clients, self.think_ms, self.depth, self.ops) = (2, pick(rng, &[300, 1_000]), 1, 600);
+        self.brim = rng.chance(1, 2);
+        if self.brim {
+            // A member that can't take what its primary has done ends: of one copy the primary refuses it.
+            (self.osds, self.size, self.min_size, self.small_bytes) = (2, 1, 1, 4 << 20);
+            (self.objects, self.large, self.large_bytes, self.deletes) = (100 + rng.below(60) as u32, 80, 400_000, 2);
+        }
     }
     fn trailing(&mut self, rng: &mut Rng) {
-        self.size = 1 + rng.below(2) as u32;
+        self.size = if rng.chance(1, 4) { 1 } else { 2 };
         (self.osds, self.min_size) = (self.size + 1 + rng.below(2) as u32, 1);
         (self.pg_num, self.objects, self.log_entries) = (1 << rng.below(3), 6 + rng.below(10) as u32, pick(rng, &[20, 2000]) as u32);
         (self.gap, self.maps_kept) = (10_000, pick(rng, &[1, 5]));
         (self.kill_osd, self.down_ms) = (pick(rng, &[0, 30_000]), 1_000);
-        (self.cut, self.make_snap) = (pick(rng, &[0, 3_000]), pick(rng, &[0, 10_000]));
+        // A session that is cut has everything asked anew.
+        (self.cut, self.make_snap) = (pick(rng, &[0, 0, 3_000]), pick(rng, &[0, 10_000]));
         (self.think_ms, self.depth, self.ops) = (pick(rng, &[500, 2_000]), 3, 600);
     }
 }

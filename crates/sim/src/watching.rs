@@ -35,9 +35,10 @@ const NOTIFIES: usize = 2;
 const PAUSE_NS: u64 = 1500 * MS;
 /// Faults go on at least as long.
 const LASTS_NS: u64 = 120 * SEC;
-/// How long a client that died stays away, and how long a link is held, at most.
+/// How long a client that died stays away, at most.
 const AWAY_NS: u64 = 20 * SEC;
-const HELD_NS: u64 = 40 * SEC;
+/// How long a link is held, at most: mostly for less than a notify waits, so that its watch is back and renewed before the notify ends.
+const HELD_S: [u64; 4] = [3, 3, 10, 40];
 
 /// A notify that a watch heard.
 #[derive(Debug)]
@@ -235,7 +236,8 @@ fn cut_watcher(cluster: &mut Cluster, n: usize, life: Life, object: u64) {
 fn hold_watcher(cluster: &mut Cluster, n: usize, life: Life, object: u64) {
     let Some(osd) = leads(cluster, n, object) else { return };
     let rng = &mut cluster.watching.rng;
-    let (until, ways) = (cluster.net.now_ns + rng.below(HELD_NS), 1 + rng.below(3));
+    let longest = HELD_S[rng.below(4) as usize] * SEC;
+    let (until, ways) = (cluster.net.now_ns + rng.below(longest), 1 + rng.below(3));
     cluster.net.note(format!("between {:?} and osd.{osd} nothing goes, ways {ways}", life.0));
     if ways & 1 != 0 {
         cluster.net.partition(life.0, Proc::Osd(osd), until);

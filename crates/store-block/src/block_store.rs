@@ -68,9 +68,9 @@ impl BlockStore {
     pub fn mkfs(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
         recover::mkfs(disks, uuid, VERSION)
     }
-    /// The same as a program of version 7 made it.
-    #[cfg(test)]
-    pub(crate) fn mkfs_before(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
+    /// The same as a program of version 7 made it: for tests and the simulator.
+    #[doc(hidden)]
+    pub fn mkfs_before(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
         recover::mkfs(disks, uuid, crate::layout::UNFINALIZED)
     }
     /// And as one of version 8.

@@ -341,8 +341,16 @@ fn workload(c: &Cluster, mix: char, ops: u64) -> Result<Output> {
     let ops_of = MIXES.iter().find(|known| known.letter == mix).with_context(|| format!("there is no mix {mix}"))?.ops();
     // Big objects have a twentieth of the operations.
     let (sizes, ops) = if mix == 'E' { (BIG, ops.div_ceil(20)) } else { (SMALL, ops) };
-    let line = format!("--pool {POOL} --max-ops {ops} --max-seconds {} {} {ops_of}", HUNG.as_secs(), sizes.join(" "));
-    run(Reef.command(&c.conf, "ceph_test_rados").args(line.split(' ')), HUNG)
+    // Reads of one mix go to any member, those of another to the nearest one.
+    let reads = match mix {
+        'B' => " --balance-reads",
+        'D' => " --localize-reads",
+        _ => "",
+    };
+    let line = format!("--pool {POOL} --max-ops {ops} --max-seconds {} {} {ops_of}{reads}", HUNG.as_secs(), sizes.join(" "));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").context("this machine's name")?;
+    let at = format!("--crush_location=host={}", host.trim().split('.').next().unwrap_or_default());
+    run(Reef.command(&c.conf, "ceph_test_rados").env("CEPH_ARGS", at).args(line.split(' ')), HUNG)
 }
 
 /// `ops` operations of each of these mixes; `seed` draws the deeds. How many kills there were.

@@ -338,3 +338,20 @@ fn numa_status(ctx: &mut Ctx<'_>) -> CmdResult {
         t.text()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store of sparse files counts whole extents.
+    #[test]
+    fn no_more_is_data_than_is_used() {
+        let fs = StoreStatfs { total: 100 << 30, available: 99 << 30, allocated: 2 << 30, ..StoreStatfs::default() };
+        let of = |allocated: i64| Usage { fs: StoreStatfs { allocated, ..fs }, pgs: 1 };
+        let fields = |usage: &Usage| usage.fields().map(|(_, kb)| kb);
+        assert_eq!(fields(&of(2 << 30))[1..3], [1 << 20, 1 << 20]);
+        assert_eq!(fields(&of(1 << 29))[1..3], [1 << 20, 1 << 19]);
+        let cells = of(2 << 30).cells();
+        assert_eq!(cells[1], cells[2]);
+    }
+}

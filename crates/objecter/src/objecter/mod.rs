@@ -379,8 +379,10 @@ impl Objecter {
                 (Some(now), Some(was)) => now != was || gone.contains(&op.osd),
                 (now, was) => now.is_some() != was.is_some(),
             };
-            // One that was sent and is paused now stays with its OSD, which will answer.
-            if op.place != Place::Sent || (moved || skips) && op.submit.linger.is_none() {
+            // One that was sent and is paused now stays with its OSD, which will answer; but an OSD that is full drops writes without a
+            // word, and expects them again when there is room.
+            let has_room_again = old.as_ref().is_some_and(|old| is_too_full(op, old)) && !is_too_full(op, &map);
+            if op.place != Place::Sent || (moved || skips || has_room_again) && op.submit.linger.is_none() {
                 again.push(*tid);
             }
         }
@@ -435,10 +437,14 @@ fn addressee(tid: u64, op: &Op, target: &PgTarget, map: &OsdMap) -> OsdId {
 fn is_paused(op: &Op, map: &OsdMap) -> bool {
     let flags = op.submit.ops.flags | op.submit.flags;
     let write = flags & osd_flag::WRITE != 0;
+    !write && map.has_flag(map_flags::PAUSERD) || write && map.has_flag(map_flags::PAUSEWR) || is_too_full(op, map)
+}
+/// True if a request writes, and the cluster or its pool is too full for that.
+fn is_too_full(op: &Op, map: &OsdMap) -> bool {
+    let flags = op.submit.ops.flags | op.submit.flags;
     let pool = map.pool(op.submit.locator.pool);
     let full = map.has_flag(map_flags::FULL) || pool.is_some_and(|p| p.has(pool_flags::FULL));
-    let tries = flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) != 0;
-    !write && map.has_flag(map_flags::PAUSERD) || write && (map.has_flag(map_flags::PAUSEWR) || full && !tries)
+    full && flags & osd_flag::WRITE != 0 && flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) == 0
 }
 
 fn message(tid: u64, op: &Op, target: &PgTarget, map_epoch: Epoch, client_inc: u32) -> RawMessage {

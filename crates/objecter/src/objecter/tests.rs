@@ -197,6 +197,16 @@ fn pauses_and_fullness_hold_what_they_name() {
     let submit = Submit { flags: osd_flag::FULL_TRY, ..Submit::new(ObjectLocator::pool(1), "o".into(), Ops::new().remove()) };
     w.o.submit(submit, w.clock, &mut w.out);
     assert_eq!(w.seen(), "open 0, 0 delete #1.0");
+    // A write that was sent before the map was full: its OSD may have known earlier, and dropped it.
+    let mut w = world();
+    w.write();
+    w.seen();
+    w.map.flags = map_flags::FULL;
+    w.publish();
+    assert_eq!(w.seen(), "");
+    w.map.flags = 0;
+    w.publish();
+    assert_eq!(w.seen(), "0 write #1.1");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::costs::CHANGE_BYTES;
 use super::exec::{Answer, Exec, Step, Stop, fail};
-use super::fetch::{CallSource, Got, Wanted};
+use super::fetch::{CallSource, Got, Lack, Wanted};
 use super::omap::PageWish;
 use super::plan::{ANY_TICKET, NEXT_TURN, PlanStop};
 use base::Rng;
@@ -232,7 +232,7 @@ impl ObjectView for View<'_, '_> {
         match self.exec.fetched(&wanted) {
             Some(Got::Calls(answers)) => Ok(answers.clone()),
             _ => {
-                self.stop.get_or_insert(PlanStop::Fetch(Box::new(wanted)));
+                self.stop.get_or_insert(PlanStop::Fetch(Box::new(Lack::new(wanted))));
                 Err(ClsError::Wait)
             }
         }

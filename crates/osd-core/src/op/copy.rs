@@ -7,7 +7,7 @@
 //! (`do_copy_get`, `finish_copyfrom`).
 
 use super::exec::{Answer, Exec, Step, Stop, answer, done, fail, kb};
-use super::fetch::{Got, Wanted};
+use super::fetch::{Got, Lack, Wanted};
 use super::mods::Mod;
 use super::omap::PageWish;
 use super::plan::PlanStop;
@@ -229,7 +229,7 @@ impl Exec<'_> {
         let ctx = self.ctx;
         match ctx.fetched.iter().find(|(w, _)| *w == wanted) {
             Some((_, Got::Copy(copied))) => self.become_copy(copied, truncate, op.flags),
-            _ => Err(Stop::Plan(PlanStop::Fetch(Box::new(wanted)))),
+            _ => Err(Stop::Plan(PlanStop::Fetch(Box::new(Lack::new(wanted))))),
         }
     }
 

@@ -156,6 +156,10 @@ impl<'a> Exec<'a> {
                 Ok(answer) => answer,
                 Err(Stop::Code(code)) => (code, OutData::new()),
                 Err(Stop::Data(code, data)) => (code, data.into()),
+                Err(Stop::Plan(PlanStop::Fetch(mut lack))) => {
+                    lack.behind(results.iter().map(|result: &OpResult| result.rval));
+                    return Err(PlanStop::Fetch(lack));
+                }
                 Err(Stop::Plan(stop)) => return Err(stop),
             };
             self.costs.answer(out.len() as u64).map_err(Stop::into_plan)?;

@@ -7,7 +7,7 @@ use super::copy::{Copied, CopySource, Gather};
 use super::exec::Exec;
 use messages::{InOp, OutOp};
 use std::collections::BTreeMap;
-use types::errno::{EFBIG, EIO};
+use types::errno::{EFBIG, EINPROGRESS, EIO};
 use types::osd_op::CallArgs;
 use types::{ByteStr, Bytes, CEPH_NOSNAP, ObjectLocator, OpCode, OsdOp, SnapId};
 
@@ -29,6 +29,30 @@ pub enum Wanted {
     Copy(CopySource),
     /// What methods answer.
     Calls(CallSource),
+}
+
+/// Something that a plan lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lack {
+    pub wanted: Wanted,
+    /// Results of the request's operations up to the one that wants it. A request that can't have it is answered with these: a client reads
+    /// the code of an operation that may fail, whatever stops the request behind it.
+    pub codes: Vec<i32>,
+}
+
+impl Lack {
+    pub fn new(wanted: Wanted) -> Self {
+        Self { wanted, codes: Vec::new() }
+    }
+    /// Notes the results of the operations before the one that stops. Source of the code of a copy under way: Ceph 18.2, whose error
+    /// replies have the codes that were set by then.
+    pub fn behind(&mut self, results: impl Iterator<Item = i32>) {
+        let own = match self.wanted {
+            Wanted::Copy(_) => -EINPROGRESS,
+            Wanted::Calls(_) => 0,
+        };
+        self.codes = results.chain([own]).collect();
+    }
 }
 
 /// What became of it.

@@ -171,8 +171,8 @@ pub enum PlanStop {
     /// The same, and of this answer only the bytes are missing: it need not be planned again (see [`super::answer_read`]).
     Read(u64, Awaited),
     /// Something of other objects is wanted: fetch it (see [`super::fetch::Questions`]) and plan again with it in [`PlanCtx::fetched`]; answer
-    /// the errno if that fails.
-    Fetch(Box<super::fetch::Wanted>),
+    /// the errno if that fails, and the codes of the operations so far.
+    Fetch(Box<super::fetch::Lack>),
     /// The operation is answered with this result and nothing else: not logged, no per-op data (positive errno).
     Reply(i32),
     /// The store can't read what it should have.

@@ -6,6 +6,7 @@ use crate::event::{ConnId, Effect, Level, Peer};
 use crate::joint::Came;
 use crate::peers::notify_info;
 use crate::pg::members::peering::Mapping;
+use crate::pg::work::places::lend::lists;
 use crate::pg::work::places::want::Kind;
 use crate::pg::work::recovery::host;
 use crate::pg::work::recovery::wire::{self, Envelope};
@@ -150,8 +151,8 @@ impl Shard {
                         backfill_reserve::GRANT => Word::Grant,
                         backfill_reserve::RELEASE => Word::Release,
                         backfill_reserve::REVOKE => Word::Revoke,
-                        backfill_reserve::REJECT_TOOFULL => Word::Refuse,
-                        backfill_reserve::REVOKE_TOOFULL => Word::RevokeTooFull,
+                        backfill_reserve::REJECT_TOOFULL => Word::Refuse { lists: lists(m.shard_num_bytes) },
+                        backfill_reserve::REVOKE_TOOFULL => Word::RevokeTooFull { lists: lists(m.shard_num_bytes) },
                         _ => return Ok(()),
                     };
                     self.place_word(from, m.pgid, m.query_epoch, word, cx);

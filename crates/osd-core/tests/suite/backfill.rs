@@ -222,6 +222,45 @@ fn flags_full_targets_and_refusals_hold_it_back_for_as_long() {
     assert_done(&mut c, "refusals");
 }
 
+/// Copies of objects that were deleted while a target was away, longer ago than logs reach back, go first, and need no place.
+fn a_full_target_loses_what_was_deleted() {
+    let mut c = Cluster::new(5, 3, 3, 2, 1);
+    let group = SpgId::whole(PgId::new(POOL, 0));
+    let away = (0..3).rfind(|osd| *osd != c.primary(group.pgid) as usize).unwrap();
+    (0..40).for_each(|n| assert_eq!(c.one(&format!("o{n}"), vec![write_full(&[7; 3000])]).unwrap().result, 0));
+    c.settle();
+    let before = c.objects(away, group);
+    c.kill(away);
+    c.mark_down(away);
+    c.settle();
+    (0..30).for_each(|n| assert_eq!(c.one(&format!("o{n}"), vec![delete()]).unwrap().result, 0));
+    (0..80).for_each(|_| assert_eq!(c.one("o39", vec![write_full(b"newer")]).unwrap().result, 0));
+    c.publish(|m| m.osd_state[away] |= osd_state::BACKFILLFULL);
+    c.start(away);
+    (0..4).for_each(|_| c.settle());
+    assert!(bits(&c) & pg_state::BACKFILL_TOOFULL != 0, "{}", pg_state::to_text(bits(&c)));
+    assert_eq!(c.objects(away, group), before - 30, "what was deleted is gone");
+    // An object that is deleted while it is refused is gone by the next refusal.
+    assert_eq!(c.one("o30", vec![delete()]).unwrap().result, 0);
+    (0..4).for_each(|_| c.settle());
+    assert!(bits(&c) & pg_state::BACKFILL_TOOFULL != 0);
+    assert_eq!(c.objects(away, group), before - 31);
+    c.publish(|m| m.osd_state[away] &= !osd_state::BACKFILLFULL);
+    assert_done(&mut c, "there is room");
+}
+#[test]
+fn what_was_deleted_goes_from_a_target_that_is_too_full() {
+    a_full_target_loses_what_was_deleted();
+    #[cfg(debug_assertions)]
+    {
+        use osd_core::planted::{Bug, plant};
+        plant(Some(Bug::KeepTooMany));
+        let noticed = std::panic::catch_unwind(a_full_target_loses_what_was_deleted).is_err();
+        plant(None);
+        assert!(noticed);
+    }
+}
+
 #[test]
 fn one_group_at_a_time_is_filled_unless_the_option_says_more() {
     for places in [1, 4] {
@@ -334,6 +373,57 @@ fn a_merge_with_groups_that_are_elsewhere_makes_room_for_their_objects() {
                 assert_eq!(node.osd.store().collection_bits(CollId::Pg(pg.pgid)).unwrap(), Some(1), "{is_told} {}", pg.pgid);
             }
         }
+    }
+}
+
+/// An OSD that was away when two groups were merged lacks the last write of one of them. By versions it has everything: the other group's
+/// are higher.
+fn an_osd_was_away_when_groups_were_merged() {
+    let mut c = Cluster::new(3, 2, 2, 1, 2);
+    let names = |c: &mut Cluster, seed: u32| {
+        let all = (0..60).map(|n| format!("o{n}"));
+        all.filter(|name| c.request(name, Vec::new()).pgid.pgid.seed == seed).take(12).collect::<Vec<_>>()
+    };
+    let (target, source, epoch) = (names(&mut c, 0), names(&mut c, 1), c.map.epoch);
+    target.iter().chain(&source[..2]).for_each(|name| assert_eq!(c.one(name, vec![write_full(b"before")]).unwrap().result, 0));
+    c.settle();
+    let last = c.primary(PgId::new(POOL, 1)) as usize;
+    let away = 1 - last;
+    c.kill(away);
+    let late = c.request(&source[2], vec![write_full(b"late")]);
+    c.give(&late);
+    c.settle();
+    assert_eq!(c.map.epoch, epoch, "one epoch has all writes");
+    c.mark_down(away);
+    c.settle();
+    let version = |c: &Cluster, seed: u32| {
+        let pg = c.nodes[last].as_ref().unwrap().osd.pgs().find(|pg| pg.pgid.pgid.seed == seed);
+        pg.expect("it has the group").record().info().last_update
+    };
+    let (source_version, target_version) = (version(&c, 1), version(&c, 0));
+    assert!(source_version < target_version, "{source_version} {target_version}");
+    c.publish(|m| {
+        let pool = m.pools.get_mut(&POOL).unwrap();
+        (pool.pg_num, pool.pgp_num, pool.pg_num_pending, pool.last_change) = (1, 1, 1, m.epoch);
+        (pool.pg_num_target, pool.pgp_num_target) = (1, 1);
+        let meta = &mut pool.last_pg_merge_meta;
+        (meta.source_pgid, meta.source_version, meta.target_version) = (PgId::new(POOL, 1), source_version, target_version);
+    });
+    c.settle();
+    c.start(away);
+    assert_done(&mut c, "it is back");
+    assert_eq!(c.read(&source[2]).as_deref(), Ok(&b"late"[..]));
+}
+#[test]
+fn an_osd_that_was_away_when_groups_were_merged_is_filled() {
+    an_osd_was_away_when_groups_were_merged();
+    #[cfg(debug_assertions)]
+    {
+        use osd_core::planted::{Bug, plant};
+        plant(Some(Bug::MergeUnlike));
+        let noticed = std::panic::catch_unwind(an_osd_was_away_when_groups_were_merged).is_err();
+        plant(None);
+        assert!(noticed);
     }
 }
 

@@ -6,8 +6,8 @@ use denc::Denc;
 use messages::{InOp, MOSDOp, MOSDOpReply, Message};
 use osd_core::daemon::Network;
 use osd_core::{ConnId, Effect, Event, Peer};
-use types::errno::{ENOENT, EPERM};
-use types::osd_op::{CallArgs, CopyFromArgs, OpCode, copy_from_flag};
+use types::errno::{EINPROGRESS, ENODATA, ENOENT, EPERM};
+use types::osd_op::{CallArgs, CopyFromArgs, OpCode, XattrArgs, copy_from_flag, op_flag};
 use types::{ByteStr, Bytes, CEPH_NOSNAP, EntityAddrVec, EntityName, ObjectLocator, OsdOp, features};
 
 fn copy_from(oid: &str, pool: i64) -> Vec<InOp> {
@@ -55,6 +55,29 @@ fn an_object_of_another_group_is_copied_in_portions() {
     assert_eq!(w.one("a", copy_from("nothing", POOL)).result, -ENOENT);
     assert_eq!(w.one("a", copy_from("source", 77)).result, -ENOENT, "there is no such pool");
     assert!(w.read("a").as_deref() == Ok(&big[..]));
+}
+
+/// Codes of operations that may fail are told also where a copy behind them can't be made; the copy itself is under way by its code, as
+/// with stock.
+#[test]
+fn a_copy_that_fails_leaves_the_codes_of_those_before_it() {
+    let mut w = World::new(Kind::Memory, 8);
+    assert_eq!(w.write("a", b"as it was").result, 0);
+    let may_fail = |mut op: InOp| {
+        op.op.flags |= op_flag::FAILOK;
+        op
+    };
+    let name = XattrArgs { name_len: 3, value_len: 0, cmp_op: 0, cmp_mode: 0 };
+    let missing = || may_fail(InOp::new(OsdOp::with_xattr(OpCode::GETXATTR, name), Bytes::from_static(b"abc")));
+    let copies = |source: &str| may_fail(copy_from(source, POOL).remove(0));
+    let reply = w.one("a", vec![missing(), write_full(b"new"), copies("nothing"), write_full(b"newer")]);
+    let codes = |reply: &MOSDOpReply| reply.ops.iter().map(|op| op.rval).collect::<Vec<_>>();
+    assert_eq!((reply.result, codes(&reply)), (-ENOENT, vec![-ENODATA, 0, -EINPROGRESS, 0]));
+    assert_eq!(w.read("a").as_deref(), Ok(&b"as it was"[..]), "nothing took effect");
+    assert_eq!(w.write("source", b"copied").result, 0);
+    let reply = w.one("a", vec![missing(), copies("source")]);
+    assert_eq!((reply.result, codes(&reply)), (0, vec![-ENODATA, 0]));
+    assert_eq!(w.read("a").as_deref(), Ok(&b"copied"[..]));
 }
 
 #[test]

@@ -537,8 +537,8 @@ fn copying_objects() {
     };
     assert_eq!(b.run("target", from("target")), -EINVAL);
     let m = b.message("target", from("source"));
-    let Err(PlanStop::Fetch(wanted)) = b.send(&m) else { panic!("it must be fetched") };
-    let Wanted::Copy(source) = &*wanted else { panic!("{wanted:?}") };
+    let Err(PlanStop::Fetch(lack)) = b.send(&m) else { panic!("it must be fetched") };
+    let Wanted::Copy(source) = &lack.wanted else { panic!("{lack:?}") };
     let mut gather = Gather::new(source.clone(), 1 << 27);
     let mut portions = 0;
     let copied = loop {
@@ -552,7 +552,7 @@ fn copying_objects() {
         }
     };
     assert_eq!(portions, 3);
-    b.fetched = vec![(*wanted, Got::Copy(Box::new(copied)))];
+    b.fetched = vec![(lack.wanted, Got::Copy(Box::new(copied)))];
     let plan = b.send(&m).unwrap();
     let (source, target) = (b.load(&head("source")).info, b.load(&head("target")).info);
     assert_eq!((plan.result, plan.reply_user_version), (0, source.user_version));

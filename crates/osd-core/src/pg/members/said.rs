@@ -101,10 +101,14 @@ pub(crate) enum Word {
     Grant,
     Release,
     Revoke,
-    /// Refused, as its store is too full.
-    Refuse,
+    /// Refused, as its store is too full. `lists`: the member tells all the same what it has.
+    Refuse {
+        lists: bool,
+    },
     /// Taken back, as its store is too full.
-    RevokeTooFull,
+    RevokeTooFull {
+        lists: bool,
+    },
 }
 
 /// A write of the primary that our store has: what the primary is told when it is durable.

@@ -13,12 +13,13 @@ use crate::pg::backend::in_flight::InFlight;
 use crate::pg::logs::member::Bring;
 use crate::pg::logs::part;
 use crate::pg::record::Record;
+use crate::pg::work::places::lend::LISTS_WHEN_FULL;
 use crate::pg::work::recovery::host::Part;
 use crate::pg::work::recovery::wire::{self, Envelope};
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use denc::Denc;
-use messages::osd_peering::query_kind;
+use messages::osd_peering::{backfill_reserve, query_kind};
 use messages::{
     MBackfillReserve, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGQuery2, MOSDPGRemove, MOSDPGUpdateLogMissing,
     MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve, MRecoveryReserve, Message,
@@ -250,11 +251,13 @@ impl Tell<'_> {
         let msg = MRecoveryReserve { pgid: self.pgid_at(to), query_epoch: cx.sh.map.epoch, kind, priority };
         send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
-    /// A place for a backfill: of which kind the word is, `backfill_reserve` says.
+    /// A place for a backfill: of which kind the word is, `backfill_reserve` says. A refusal says that we list what we have.
     pub(in crate::pg) fn backfill_place(self, to: PgShard, kind: u32, priority: u32, cx: &mut Cx<'_>) {
         let bytes = |info: &PgInfo| info.stats.stats.sum.num_bytes;
         let theirs = self.peering.peers().get(&to).map_or(0, |peer| bytes(&peer.member.info));
-        let (primary_num_bytes, shard_num_bytes) = (bytes(self.record.info()), theirs);
+        let is_too_full = matches!(kind, backfill_reserve::REJECT_TOOFULL | backfill_reserve::REVOKE_TOOFULL);
+        let shard_num_bytes = if is_too_full { LISTS_WHEN_FULL } else { theirs };
+        let primary_num_bytes = bytes(self.record.info());
         let (pgid, query_epoch) = (self.pgid_at(to), cx.sh.map.epoch);
         let msg = MBackfillReserve { pgid, query_epoch, kind, priority, primary_num_bytes, shard_num_bytes };
         send(to.osd, msg.encode(features::SUPPORTED), cx);

@@ -5,6 +5,7 @@ use crate::history::Done;
 use crate::perf::C;
 use crate::perf_queries::Seen;
 use crate::request::ClientOp;
+use crate::session::Session;
 use crate::shared::Cx;
 use std::time::Duration;
 use types::SpgId;
@@ -45,7 +46,7 @@ fn answered(pgid: SpgId, op: &ClientOp, (reads, writes): (bool, bool), (bytes_in
         remember(pgid, op, writes, took_ns, cx);
     }
     if !cx.sh.perf_queries.is_empty() {
-        let client = cx.sh.sessions.get(&op.conn).map(|s| s.peer.addr);
+        let client = cx.sh.sessions.get(&op.conn).map(Session::shown_addr);
         let (reqid, hobj, pgid) = (&op.reqid, &op.msg.hobj, pgid.pgid);
         let seen = Seen { reqid, client, pgid, hobj, reads, writes, bytes_in, bytes_out, took_ns };
         cx.sh.perf_queries.count(cx.sh.whoami, &seen);

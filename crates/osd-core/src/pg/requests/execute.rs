@@ -10,19 +10,19 @@ use super::store_waiters::StoreWaiter;
 use super::watch::WatchKey;
 use crate::event::{Effect, Level};
 use crate::fetch::Fetch;
-use crate::op::fetch::{Got, Wanted};
+use crate::op::fetch::{Got, Lack, Wanted};
 use crate::op::{self, NEXT_TURN, ObjectContext, Plan, PlanCtx, PlanStop, load_object};
 use crate::pg::group::Group;
 use crate::pg::requests::Requests;
 use crate::pg::work::Jobs;
-use crate::request::{ClientOp, plan_reply};
+use crate::request::{ClientOp, error_reply, plan_reply};
 use crate::session::Session;
 use crate::shared::{Cx, Shared};
 use crate::work::Work;
 use base::Clock;
 use types::errno::{EIO, EPERM};
 use types::osd_op::osd_flag;
-use types::{EntityAddr, HObject, ReqId, SnapContext, UTime};
+use types::{Bytes, EVersion, EntityAddr, HObject, OpReturn, ReqId, SnapContext, UTime};
 
 /// Says what a request waits for, and asks for the turn if it is that.
 fn note_wait(op: &mut ClientOp, ticket: u64, cx: &mut Cx<'_>) {
@@ -48,8 +48,9 @@ impl Requests {
     /// Requests that wait in an object's queue go on, as far as its order lets them.
     pub(in crate::pg) fn wake(&mut self, head: &HObject, work: &mut Jobs, group: &mut Group, cx: &mut Cx<'_>) {
         while let Some((op, turn)) = self.objects.next(head) {
-            // A resend may have been answered while this one waited.
-            if op.may_mutate() && group.record.is_known(&op.reqid) {
+            // A resend may have been answered while this one waited, and the map may shut its client out by now.
+            let is_barred = cx.sh.sessions.get(&op.conn).is_some_and(|session| session.is_blocklisted(&cx.sh.map));
+            if is_barred || op.may_mutate() && group.record.is_known(&op.reqid) {
                 self.client_op(op, work, group, cx)
             } else {
                 self.run(op, turn, work, group, cx)
@@ -229,7 +230,7 @@ impl Requests {
                 self.store_waiters.push(ticket, StoreWaiter::Request(op));
             }
             PlanStop::Reply(errno) => cx.reply_error(&op, errno),
-            PlanStop::Fetch(wanted) => self.fetch(op, turn, *wanted, work, group, cx),
+            PlanStop::Fetch(lack) => self.fetch(op, turn, *lack, work, group, cx),
             PlanStop::Ended(why) => cx.out.push(Effect::Stop { why: Some(why) }),
             PlanStop::Store(why) => {
                 cx.sh.damaged += 1;
@@ -243,11 +244,12 @@ impl Requests {
     }
 
     /// A request that needs other objects holds its own until they are read.
-    fn fetch(&mut self, mut op: Box<ClientOp>, turn: Turn, wanted: Wanted, work: &mut Jobs, group: &mut Group, cx: &mut Cx<'_>) {
+    fn fetch(&mut self, mut op: Box<ClientOp>, turn: Turn, lack: Lack, work: &mut Jobs, group: &mut Group, cx: &mut Cx<'_>) {
+        let Lack { wanted, codes } = lack;
         if !may_fetch(&op, &wanted, cx) {
             return cx.reply_error(&op, EPERM);
         }
-        op.fetches.get_or_insert_default();
+        op.fetches.get_or_insert_default().codes = codes;
         if turn == Turn::Past {
             return self.enter(op, work, group, cx);
         }
@@ -282,7 +284,10 @@ impl Requests {
             }
             Err(errno) => {
                 let op = self.objects.fetch_failed(obj).expect("it holds the object");
-                cx.reply_error(&op, errno);
+                let codes = op.fetches.as_ref().map_or(&[][..], |fetches| &fetches.codes);
+                let returns: Vec<OpReturn> = codes.iter().map(|rval| OpReturn { rval: *rval, bl: Bytes::new() }).collect();
+                let reply = error_reply(&op.msg, -errno, cx.sh.map.epoch, EVersion::ZERO, 0, Some(&returns));
+                cx.send(op.conn, reply);
             }
         }
         self.wake(obj, work, group, cx);

@@ -22,6 +22,7 @@ use crate::pg::requests::Requests;
 use crate::request::ClientOp;
 use crate::shared::{Cx, Shared};
 use crate::work::{Status, Work};
+use backfill::sweep::Sweep;
 use places::lend::Lender;
 use places::want::Reservation;
 use recovery::room::Room;
@@ -37,6 +38,7 @@ pub(super) struct Jobs {
     /// Places for recovery and backfill, as the primary; and what we lend as another member.
     reservation: Reservation,
     lender: Lender,
+    sweep: Option<Sweep>,
     /// `PG_STATE_FORCED_*`: what an operator wants first.
     forced: u64,
 }
@@ -49,6 +51,7 @@ impl Jobs {
             scrubs: scrub::room::Room::default(),
             reservation: Reservation::default(),
             lender: Lender::default(),
+            sweep: None,
             forced: 0,
         }
     }
@@ -82,6 +85,7 @@ impl Jobs {
         self.room.sweep_leftovers(group, cx);
         self.tick_scrub(requests, group, cx);
         self.tick_places(requests, group, cx);
+        self.sweep_on(group, cx);
         self.wake_recovery(requests, group, cx);
         self.wake_work(Work::tick, requests, group, cx);
     }

@@ -13,6 +13,7 @@
 //! |---|---|
 //! | [`interval`] | objects of a range with their versions, as a member has them; how they are listed |
 //! | [`run`] | on the primary: what is compared, sent and removed, and how far the target is |
+//! | [`sweep`] | on the primary: what a target that is too full has too many |
 //! | [`target`] | on the target: what it answers and how it keeps how far it is |
 //!
 //! An object is sent as recovery sends it ([`super::recovery`]): while it is under way the target lacks it, so that writes wait. Which group may be
@@ -22,6 +23,7 @@
 
 pub mod interval;
 pub mod run;
+pub mod sweep;
 pub mod target;
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ use types::{EVersion, HObject, ObjectInfo, PgShard, PgStat, Transaction};
 /// # Errors
 /// The store must fetch.
 pub fn list(host: &mut dyn Host, from: PgShard, begin: &HObject) -> Result<(), StoreError> {
-    if host.is_too_full() {
-        host.revoke();
+    // A primary that was refused asks what is here too many.
+    if host.is_too_full() && host.revoke() {
         return Ok(());
     }
     let page = scan(host.store(), host.coll(), begin, host.limits().scan_max)?;

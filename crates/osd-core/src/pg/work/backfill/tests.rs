@@ -129,7 +129,9 @@ impl Host for Side {
     fn is_too_full(&self) -> bool {
         false
     }
-    fn revoke(&mut self) {}
+    fn revoke(&mut self) -> bool {
+        false
+    }
     fn keep_reached(&mut self, to: HObject, stats: PgStat, then: Option<(PgShard, Part)>) -> bool {
         (self.info.last_backfill, self.info.stats) = (to, stats);
         self.out.extend(then);

@@ -139,10 +139,10 @@ impl Jobs {
         match word {
             Word::Grant if group.members.peering.is_primary() => self.reservation.granted(from, &mut out),
             Word::Revoke if group.members.peering.is_primary() => self.reservation.revoked(from, None, &mut out),
-            Word::Refuse if group.members.peering.is_primary() => {
+            Word::Refuse { .. } if group.members.peering.is_primary() => {
                 self.reservation.refused(from, retry_at("osd_backfill_retry_interval", cx), &mut out);
             }
-            Word::RevokeTooFull if group.members.peering.is_primary() => {
+            Word::RevokeTooFull { .. } if group.members.peering.is_primary() => {
                 self.reservation.revoked(from, Some(retry_at("osd_backfill_retry_interval", cx)), &mut out);
             }
             Word::Request { kind, priority, bytes } if group.members.peering.is_of_primary(from, sent) => {
@@ -158,6 +158,9 @@ impl Jobs {
         cx.sh.report_soon = true;
         do_reserve(out, group, cx);
         self.gate(requests, group, cx);
+        if let Word::Refuse { lists: true } | Word::RevokeTooFull { lists: true } = word {
+            self.begin_sweep(from, group, cx);
+        }
     }
     pub(in crate::pg) fn lend(&mut self, does: impl FnOnce(&mut Lender, &mut Vec<Lend>), group: &Group, cx: &mut Cx<'_>) {
         let mut out = Vec::new();
@@ -203,6 +206,7 @@ impl Jobs {
     /// The interval is over, or the group.
     pub(crate) fn end_places(&mut self, group: &Group, sh: &mut Shared) {
         self.reservation.end_interval(&mut Vec::new());
+        self.sweep = None;
         sh.local_places.cancel(group.pgid);
         self.lender.release(&mut Vec::new());
         sh.remote_places.cancel(group.pgid);

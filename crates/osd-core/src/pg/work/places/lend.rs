@@ -18,6 +18,15 @@ use super::want::Kind;
 use crate::planted::{Bug, planted};
 use crate::reserver::News;
 
+/// Ours, in `shard_num_bytes` of a refusal or of a place that is taken back from a target that is too full: the target lists its objects
+/// all the same. Stock has 0 there, and looks at it in a request alone.
+pub const LISTS_WHEN_FULL: i64 = -0x4c49_5354;
+
+/// True if a refusal says that its target lists all the same.
+pub fn lists(shard_num_bytes: i64) -> bool {
+    shard_num_bytes == LISTS_WHEN_FULL
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     None,

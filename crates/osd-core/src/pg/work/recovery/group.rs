@@ -18,7 +18,7 @@ use crate::pg::requests::objects::head_name;
 use crate::pg::work::Jobs;
 use crate::pg::work::backfill::run::Backfill;
 use crate::pg::work::places::group::is_too_full;
-use crate::pg::work::places::lend::Lender;
+use crate::pg::work::places::lend::{Do as Lend, Lender};
 use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
 use crate::shared::Cx;
@@ -125,8 +125,14 @@ impl Host for InGroup<'_, '_> {
     fn is_too_full(&self) -> bool {
         is_too_full(self.cx.sh, 0)
     }
-    fn revoke(&mut self) {
-        self.work.lend(Lender::too_full, self.group, self.cx);
+    fn revoke(&mut self) -> bool {
+        let mut was_lent = false;
+        let does = |lender: &mut Lender, out: &mut Vec<Lend>| {
+            lender.too_full(out);
+            was_lent = !out.is_empty();
+        };
+        self.work.lend(does, self.group, self.cx);
+        was_lent
     }
     fn keep_reached(&mut self, to: HObject, stats: PgStat, then: Option<(PgShard, Part)>) -> bool {
         self.work.room.keep_reached(to, stats, then, self.group, self.cx)
@@ -286,6 +292,11 @@ impl Jobs {
             }
             if !part.names(|obj| group.holds(obj)) {
                 cx.log(Level::Error, format!("{}: osd.{from}: recovery of objects of another group", group.pgid));
+                continue;
+            }
+            if let Part::Digest { begin, page } = &part
+                && self.sweep_listed(from, begin, page, group, cx)
+            {
                 continue;
             }
             let brings = if let Part::Push(push) = &part { push.data.len() as u64 } else { 0 };

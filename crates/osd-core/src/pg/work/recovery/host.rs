@@ -137,8 +137,8 @@ pub trait Host {
 
     /// The store is too full to be filled further.
     fn is_too_full(&self) -> bool;
-    /// The primary may fill us no longer, because of that.
-    fn revoke(&mut self);
+    /// The primary may fill us no longer, because of that. False if it was not allowed to.
+    fn revoke(&mut self) -> bool;
     /// We have everything up to here. False if the store has no room for the record.
     fn keep_reached(&mut self, to: HObject, stats: PgStat, then: Option<(PgShard, Part)>) -> bool;
 }

@@ -113,7 +113,9 @@ impl Host for Side {
     fn is_too_full(&self) -> bool {
         false
     }
-    fn revoke(&mut self) {}
+    fn revoke(&mut self) -> bool {
+        false
+    }
     fn keep_reached(&mut self, _: HObject, _: types::PgStat, _: Option<(PgShard, Part)>) -> bool {
         true
     }
