@@ -50,7 +50,7 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::StockDaemons { long, only } => test::stock_daemons(long, only.as_deref()),
         Chore::RecordCommands { conf, out } => compare::record(&conf, &out),
         Chore::RecordCaps { conf, out } => cases::record_caps(&conf, &out),
-        Chore::Conformance(a) if a.rewrite => conformance::rewrite(&run::root().join("COMPATIBILITY.md")),
+        Chore::Conformance(a) if a.rewrite => conformance::rewrite(&run::root()),
         Chore::Conformance(a) => {
             let mut manner = conformance::Manner::default();
             manner.features = a.features.as_deref().unwrap_or(manner.features);
