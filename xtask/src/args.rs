@@ -286,6 +286,13 @@ pub enum Chore {
         #[arg(long)]
         install: bool,
     },
+    /// A release, in target/dist: tarball, Debian package and images of a static build, bills of materials, licences, SHA256SUMS. Of the
+    /// program in `HUMBOLDT_BINARY`, if that is set.
+    Release {
+        /// Build and make it a second time in other folders: all must be equal byte for byte.
+        #[arg(long)]
+        again: bool,
+    },
     /// Make the guide a book: links checked, mdBook run.
     Docs {
         /// Run the guide's blocks first, and put what they print into the pages.
