@@ -104,7 +104,9 @@ fn image(name: &str, source: &Source<'_>, with_gateway: bool) -> Image {
 
 /// A root with nothing in it but what each program expects.
 fn bare(root: &Path) -> Result<()> {
-    for folder in ["usr/bin", "usr/lib", "usr/lib64", "usr/sbin", "etc", "tmp", "data", "run/ceph", "var/lib/ceph", "var/log/ceph"] {
+    for folder in
+        ["usr/bin", "usr/lib", "usr/lib64", "usr/sbin", "etc", "tmp", "data", "run", "var/run/ceph", "var/lib/ceph", "var/log/ceph"]
+    {
         fs::create_dir_all(root.join(folder))?;
     }
     fs::set_permissions(root.join("tmp"), Permissions::from_mode(0o1777))?;

@@ -50,7 +50,7 @@ pub fn pack(dir: &Path, time: u64, archive: &Path) -> Result<()> {
 
 /// Packs a file by gzip, without a name and a time in it; the new file's path. The old one is gone.
 pub fn squeeze(file: &Path) -> Result<PathBuf> {
-    quietly(Command::new("gzip").args(["-9nf"]).arg(file))?;
+    quietly(Command::new("gzip").args(["-6nf"]).arg(file))?;
     let mut name = file.as_os_str().to_owned();
     name.push(".gz");
     Ok(name.into())
