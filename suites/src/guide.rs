@@ -392,8 +392,9 @@ mod tests {
         ("devices", "humboldt up --data /dev/nvme0n1", "a disk that may be written over: cases do it on loop devices"),
         ("devices", "udevadm info", "rules of the machine's own udev and systemd"),
         ("devices", "humboldt up --data /dev/sdb", "three disks that may be written over"),
+        ("install", "sudo apt install", "a service of the machine's own systemd: the case of the package installs it elsewhere"),
+        ("install", "podman load", "images of a release: the case `images_under_podman` makes and runs them"),
         ("install", "git clone", "a clone and a build, from a place that each reader names"),
-        ("install", "cargo xtask package", "a service of the machine's own systemd: the case of the package installs it elsewhere"),
         ("measuring", "humboldt lab setup releases", "packages and chroots of three releases of stock Ceph"),
         ("measuring", "humboldt lab run depths --quick", "minutes of measuring; the block above it runs a study"),
         (

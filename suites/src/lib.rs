@@ -8,6 +8,7 @@
 //!   clients      stock releases: installed, run
 //!   cluster      the program under test: built, started, stopped
 //!   stock        stock daemons · gateway, mds: those above them
+//!   oci          our container images, written and filled
 //!   run, pace, netns, loops, folders, story    programs with a limit, networks and devices of their own, what a failure tells
 //! ```
 //! Knows our server only as a program: it uses none of its crates. Absent: chores, and the test programs of our crates (`xtask`).
@@ -32,6 +33,7 @@ pub mod loaded_reads;
 mod loops;
 mod mds;
 pub mod netns;
+pub mod oci;
 pub mod pace;
 mod persistent_client;
 pub mod programs;

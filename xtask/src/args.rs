@@ -69,7 +69,7 @@ pub struct ConformanceArgs {
     /// For suite mirror: how often each image is taken by force and copied anew.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub failovers: u32,
-    /// Run nothing: put COMPATIBILITY.md into its form.
+    /// Run nothing: put COMPATIBILITY.md and docs/conformance into their form.
     #[arg(long)]
     pub rewrite: bool,
     /// For suite s3: a checkout of ceph/s3-tests, branch ceph-reef.
@@ -158,7 +158,7 @@ pub enum Chore {
     Lint,
     /// The cases with stock clients alone, on target/ci/humboldt.
     Clients(CasesArgs),
-    /// Upstream's test programs; writes COMPATIBILITY.md.
+    /// Upstream's test programs; writes COMPATIBILITY.md and docs/conformance.
     Conformance(ConformanceArgs),
     /// OSDs of ours under stock monitors and manager, stock OSDs under our monitor; cut networks, full stores, deaths in any order.
     StockDaemons {
@@ -285,6 +285,13 @@ pub enum Chore {
         /// Install it in fresh chroots of Debian 12 and 13 as well, and serve a client from there.
         #[arg(long)]
         install: bool,
+    },
+    /// A release, in target/dist: tarball, Debian package and images of a static build, bills of materials, licences, SHA256SUMS. Of the
+    /// program in `HUMBOLDT_BINARY`, if that is set.
+    Release {
+        /// Build and make it a second time in other folders: all must be equal byte for byte.
+        #[arg(long)]
+        again: bool,
     },
     /// Make the guide a book: links checked, mdBook run.
     Docs {

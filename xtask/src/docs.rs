@@ -52,10 +52,12 @@ fn mdbook() -> Result<PathBuf> {
 /// Markdown files whose links are checked.
 fn files() -> Result<Vec<PathBuf>> {
     let mut files = guide::pages()?;
-    for entry in std::fs::read_dir(root())? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|e| e == "md") {
-            files.push(path);
+    for folder in [root(), root().join("docs/conformance")] {
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == "md") {
+                files.push(path);
+            }
         }
     }
     Ok(files)

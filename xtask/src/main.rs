@@ -11,9 +11,11 @@ mod docs;
 mod drift;
 mod drift_page;
 mod figures;
+mod licences;
 mod lint;
 mod measure;
 mod package;
+mod release;
 mod sbom;
 mod test;
 mod times;
@@ -50,7 +52,7 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::StockDaemons { long, only } => test::stock_daemons(long, only.as_deref()),
         Chore::RecordCommands { conf, out } => compare::record(&conf, &out),
         Chore::RecordCaps { conf, out } => cases::record_caps(&conf, &out),
-        Chore::Conformance(a) if a.rewrite => conformance::rewrite(&run::root().join("COMPATIBILITY.md")),
+        Chore::Conformance(a) if a.rewrite => conformance::rewrite(&run::root()),
         Chore::Conformance(a) => {
             let mut manner = conformance::Manner::default();
             manner.features = a.features.as_deref().unwrap_or(manner.features);
@@ -89,6 +91,7 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::ImageCheck { copies } => built(|| cases::image_check(copies)),
         Chore::Package { install: false } => package::package().map(drop),
         Chore::Package { install: true } => package::package().and_then(|deb| cases::package_installs(&deb)),
+        Chore::Release { again } => release::release(again),
         Chore::Docs { update, only, allow_skips } => docs::docs(update, only.as_deref(), allow_skips),
         Chore::Figures(args::FiguresArgs { against: Some(against), rounds, seconds, keep, quick, .. }) => drift::against(&drift::Asked {
             against,

@@ -1,6 +1,7 @@
 //! `cargo xtask package`: a .deb and a tarball, made of the program, what it says of itself (manual pages, completions) and `packaging/`.
 //!
-//! Holds what goes where. dpkg-deb makes the archive; the case `package_installs` tries it in fresh Debian systems.
+//! Holds what goes where. dpkg-deb makes the archive; the case `package_installs` tries it in fresh Debian systems. Both depend on their
+//! content alone.
 
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use suites::cluster::{Build, binary, build, take};
+use suites::oci::tree;
 use suites::run::{must, quietly, root, run};
 
 /// Files of `packaging/` that go into the package, with their places and modes.
@@ -17,29 +19,58 @@ const FILES: [(&str, &str); 3] = [
     ("humboldt-osd@.service", "lib/systemd/system/humboldt-osd@.service"),
     ("default", "etc/default/humboldt"),
 ];
+/// The licences of all crates that are linked.
+pub const LICENCES: &str = "licences-of-crates.txt";
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 const DOCS: [&str; 5] = ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-MIT", "LICENSE-APACHE"];
+
+/// The package, and the folder with all its files at their places.
+pub struct Made {
+    pub deb: PathBuf,
+    pub tree: PathBuf,
+}
 
 /// Makes both of the program under test, a release build unless `HUMBOLDT_BINARY` names another; gives the .deb.
 pub fn package() -> Result<PathBuf> {
     take(Build::Shipped);
     build()?;
-    let version = env!("CARGO_PKG_VERSION");
     let out = root().join("target/package");
-    let tree = out.join("root");
     let _ = fs::remove_dir_all(&out);
-    install(&tree)?;
+    Ok(both(&binary(), &out, commit_time()?)?.deb)
+}
+
+/// Seconds since 1970 at which the commit was made, or what SOURCE_DATE_EPOCH says.
+pub fn commit_time() -> Result<u64> {
+    let said = match std::env::var("SOURCE_DATE_EPOCH") {
+        Ok(text) => text,
+        Err(_) => run(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()), Duration::from_secs(30))?.stdout,
+    };
+    said.trim().parse().context("no commit tells its time: set SOURCE_DATE_EPOCH to seconds since 1970")
+}
+
+/// Makes both of that program in `out`.
+pub fn both(program: &Path, out: &Path, time: u64) -> Result<Made> {
+    let version = env!("CARGO_PKG_VERSION");
+    let tree = out.join("root");
+    install(program, &tree)?;
     let deb = out.join(format!("humboldt_{version}_amd64.deb"));
     control(&tree, version)?;
-    quietly(Command::new("dpkg-deb").args(["--root-owner-group", "-Zgzip", "--build"]).arg(&tree).arg(&deb))
-        .context("dpkg-deb makes the package (apt install dpkg)")?;
+    tree::even(&tree, time)?;
+    let mut archive = Command::new("dpkg-deb");
+    archive.args(["--root-owner-group", "-Zgzip", "--build"]).arg(&tree).arg(&deb).env("SOURCE_DATE_EPOCH", time.to_string());
+    quietly(&mut archive).context("dpkg-deb makes the package (apt install dpkg)")?;
     fs::remove_dir_all(tree.join("DEBIAN"))?;
-    let tarball = out.join(format!("humboldt-{version}-linux-amd64.tar.gz"));
-    quietly(Command::new("tar").arg("-C").arg(&tree).args(["--owner=0", "--group=0", "-czf"]).arg(&tarball).arg("."))?;
+    let tarball = out.join(format!("humboldt-{version}-linux-amd64.tar"));
+    tree::pack(&tree, time, &tarball)?;
+    let tarball = tree::squeeze(&tarball)?;
     for made in [&deb, &tarball] {
         println!("{} ({} KiB)", made.strip_prefix(root()).unwrap_or(made).display(), fs::metadata(made)?.len() >> 10);
     }
-    Ok(deb)
+    match glibc(&tree.join("usr/bin/humboldt"))? {
+        Some(libc) => println!("the program needs glibc {libc} or later"),
+        None => println!("the program needs no libc of the system"),
+    }
+    Ok(Made { deb, tree })
 }
 
 fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
@@ -49,15 +80,16 @@ fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
 }
 
 /// All files at their places below `tree`.
-fn install(tree: &Path) -> Result<()> {
+fn install(built: &Path, tree: &Path) -> Result<()> {
     let program = tree.join("usr/bin/humboldt");
-    put(&binary(), &program, 0o755)?;
+    put(built, &program, 0o755)?;
     must(Command::new("strip").arg(&program)).context("strip is in the package binutils")?;
     for (name, place) in FILES {
         put(&root().join("packaging").join(name), &tree.join(place), 0o644)?;
     }
     fs::create_dir_all(tree.join("usr/share/doc/humboldt"))?;
     fs::write(tree.join("usr/share/doc/humboldt/sbom.cdx.json"), crate::sbom::sbom()?)?;
+    fs::write(tree.join("usr/share/doc/humboldt").join(LICENCES), crate::licences::texts()?)?;
     for name in DOCS {
         put(&root().join(name), &tree.join("usr/share/doc/humboldt").join(name), 0o644)?;
     }
@@ -88,9 +120,9 @@ fn install(tree: &Path) -> Result<()> {
 fn control(tree: &Path, version: &str) -> Result<()> {
     let debian = tree.join("DEBIAN");
     fs::create_dir_all(&debian)?;
-    let libc = glibc(&tree.join("usr/bin/humboldt"))?;
+    let libraries = glibc(&tree.join("usr/bin/humboldt"))?.map_or(String::new(), |libc| format!(", libc6 (>= {libc}), libgcc-s1"));
     let text = fs::read_to_string(root().join("packaging/control"))?;
-    let text = text.replace("@VERSION@", version).replace("@DEPENDS@", &format!("libc6 (>= {libc}), libgcc-s1"));
+    let text = text.replace("@VERSION@", version).replace("@DEPENDS@", &libraries);
     fs::write(debian.join("control"), text)?;
     fs::write(debian.join("conffiles"), "/etc/default/humboldt\n")?;
     for name in SCRIPTS {
@@ -99,13 +131,13 @@ fn control(tree: &Path, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// The newest version of glibc that the program asks for.
-fn glibc(program: &Path) -> Result<String> {
+/// The newest version of glibc that the program asks for; none of one that is static.
+fn glibc(program: &Path) -> Result<Option<String>> {
     let out = run(Command::new("objdump").arg("-T").arg(program), Duration::from_secs(60)).context("objdump is in the package binutils")?;
     let versions = out.stdout.split("GLIBC_").skip(1).filter_map(|rest| {
         let text: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
         let parts: Vec<u32> = text.split('.').filter_map(|n| n.parse().ok()).collect();
         (parts.len() >= 2).then_some((parts, text))
     });
-    Ok(versions.max().context("the program asks for no glibc")?.1)
+    Ok(versions.max().map(|(_, text)| text))
 }

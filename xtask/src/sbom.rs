@@ -5,21 +5,63 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use suites::oci::system::Packages;
 use suites::run::root;
 
 /// The program's package.
 const PROGRAM: &str = "cli";
 
+/// A crate of others that the program links.
+pub struct Linked {
+    pub name: String,
+    pub version: String,
+    pub licence: String,
+    /// Its source.
+    pub folder: PathBuf,
+}
+
 /// The bill of what is locked now.
 pub fn sbom() -> Result<String> {
+    sbom_with(&Packages::new())
+}
+
+/// The same, beside packages of Debian.
+pub fn sbom_with(packages: &Packages) -> Result<String> {
+    let locked = std::fs::read_to_string(root().join("Cargo.lock"))?;
+    let mut bill = bill(&metadata()?, &checksums(&locked))?;
+    let components = bill["components"].as_array_mut().context("a bill has components")?;
+    for (name, version) in packages {
+        let purl = format!("pkg:deb/debian/{name}@{version}?arch=amd64");
+        components.push(json!({ "type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl }));
+    }
+    Ok(serde_json::to_string_pretty(&bill)? + "\n")
+}
+
+/// Crates of others that the program links, by name.
+pub fn linked_crates() -> Result<Vec<Linked>> {
+    let metadata = metadata()?;
+    let linked = linked(&metadata)?;
+    let packages = metadata["packages"].as_array().context("cargo metadata lists packages")?;
+    let of = packages.iter().filter(|p| linked.contains_key(text(p, "id")) && !p["source"].is_null());
+    let mut all: Vec<Linked> = of
+        .map(|p| Linked {
+            name: text(p, "name").into(),
+            version: text(p, "version").into(),
+            licence: text(p, "license").replace('/', " OR "),
+            folder: Path::new(text(p, "manifest_path")).parent().unwrap_or(Path::new("/")).to_path_buf(),
+        })
+        .collect();
+    all.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+    Ok(all)
+}
+
+fn metadata() -> Result<Value> {
     let args = ["metadata", "--offline", "--locked", "--format-version", "1", "--filter-platform", "x86_64-unknown-linux-gnu"];
     let out = Command::new("cargo").args(args).current_dir(root()).output().context("starting cargo")?;
     ensure!(out.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&out.stderr));
-    let metadata: Value = serde_json::from_slice(&out.stdout).context("cargo metadata is JSON")?;
-    let locked = std::fs::read_to_string(root().join("Cargo.lock"))?;
-    let bill = bill(&metadata, &checksums(&locked))?;
-    Ok(serde_json::to_string_pretty(&bill)? + "\n")
+    serde_json::from_slice(&out.stdout).context("cargo metadata is JSON")
 }
 
 /// SHA-256 by name and version.
@@ -105,5 +147,7 @@ mod tests {
         let known: BTreeSet<&str> = bill["dependencies"].as_array().unwrap().iter().map(|d| text(d, "ref")).collect();
         let used = bill["dependencies"].as_array().unwrap().iter().flat_map(|d| d["dependsOn"].as_array().unwrap());
         assert!(used.map(|d| d.as_str().unwrap()).all(|d| known.contains(d)));
+        let beside = sbom_with(&Packages::from([("radosgw".into(), "18.2.7".into())])).unwrap();
+        assert!(beside.contains("\"pkg:deb/debian/radosgw@18.2.7?arch=amd64\"") && beside.contains("\"tokio\""));
     }
 }

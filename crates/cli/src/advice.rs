@@ -44,7 +44,9 @@ fn of_store(error: &disk::OpenError) -> Option<String> {
     Some(match error {
         disk::OpenError::InUse(_) => "stop the OSD that has it open first".into(),
         disk::OpenError::Ring(_) => {
-            "allow io_uring: sysctl kernel.io_uring_disabled=0, or a seccomp profile of the container that has it".into()
+            "allow io_uring: sysctl kernel.io_uring_disabled=0, or a seccomp profile of the container that has it (podman and docker: \
+             --security-opt seccomp=unconfined); for tests, `--store mem` needs none"
+                .into()
         }
         disk::OpenError::Io { cause, .. } if cause.kind() == ErrorKind::NotFound => {
             "name a block device that is attached, or a file in a folder that is there".into()
@@ -62,8 +64,9 @@ fn of_io(error: &Error) -> Option<String> {
         ErrorKind::AddrNotAvailable => {
             "no interface of this machine has that address (`ip address` lists them): give one with --listen".into()
         }
-        ErrorKind::PermissionDenied => "run it as the user that owns the file, folder or device, or give another one".into(),
+        ErrorKind::PermissionDenied => "run it as the user that owns the file, folder, volume or device, or give another one".into(),
         ErrorKind::IsADirectory => "that is a folder: name a file or a block device".into(),
+        ErrorKind::ReadOnlyFilesystem => "it is mounted read-only: mount it for writing, or give another folder".into(),
         ErrorKind::StorageFull => "make room on that file system, then try again: nothing is lost".into(),
         _ => return None,
     })

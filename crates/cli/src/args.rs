@@ -2,7 +2,7 @@
 
 use crate::services::args::ServiceArgs;
 use clap::{Parser, Subcommand, ValueEnum};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 const FIRST_STEPS: &str = "\
@@ -39,6 +39,8 @@ pub enum Command {
     /// Read and write objects, in the words of the program `rados`. Works with stock clusters, too.
     #[command(disable_help_flag = true)]
     Rados(Words),
+    /// Ask the health address of `humboldt up` whether its cluster serves: exit code 0, or 1 with the reason.
+    Ready(crate::ready::ReadyArgs),
     /// Watch a cluster in the terminal, drawn anew each second. In a pipe: plain lines.
     Top(crate::top::TopArgs),
     /// Run studies of performance on Humboldt, stock Ceph and bare devices, side by side.
@@ -148,6 +150,10 @@ pub struct Up {
     pub memory: Option<u64>,
     #[command(flatten)]
     pub web: Web,
+    /// Answer at this address whether the cluster and the servers beside it serve, such as 0.0.0.0:9280: `GET /ready` says 200, or 503 with
+    /// the reason. It shows no more than that, and needs no token.
+    #[arg(long, value_name = "ADDRESS", env = "HUMBOLDT_HEALTH")]
+    pub health: Option<SocketAddr>,
     #[command(flatten)]
     pub services: ServiceArgs,
     /// Run each daemon as a process of its own.

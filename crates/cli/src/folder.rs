@@ -1,10 +1,10 @@
 //! The cluster's folder and its lock; half of the machine's memory.
 
 use crate::kept;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -36,13 +36,8 @@ impl Folder {
                 .with_context(|| format!("the folder {}", dir.display()))?;
         }
         let path = dir.join("lock");
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .with_context(|| path.display().to_string())?;
+        let mut lock =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(|e| unwritable(&dir, e))?;
         let end = Instant::now() + patience;
         loop {
             let locked = lock.try_lock();
@@ -53,10 +48,11 @@ impl Folder {
                 Ok(()) if is_over || !holder.is_there() || !holder.ends() => break,
                 Ok(()) => lock.unlock()?,
                 Err(TryLockError::WouldBlock) if !holder.ends() => {
-                    bail!("{} is held by process {}: stop that one, or give another --dir", dir.display(), holder.pid)
+                    bail!("{} is held by {}: stop that one, or give another --dir", dir.display(), holder.shown())
                 }
                 Err(TryLockError::WouldBlock) if is_over => bail!(
-                    "{} is held by process {}, which has been about to end for {} s: it waits for its disk (dmesg), and ends when that answers",
+                    "{} is held by process {}, which has been about to end for {} s: it waits for its disk (dmesg), and ends when that answers; \
+                     or it runs in another container, and is to be stopped there",
                     dir.display(),
                     holder.pid,
                     patience.as_secs()
@@ -71,6 +67,12 @@ impl Folder {
         writeln!(lock, "{}{}", std::process::id(), kept::keeper().map_or_else(String::new, |keeper| format!(" kept by {keeper}")))?;
         Ok(Self { dir, _lock: lock })
     }
+}
+
+/// Why no file can be made in the folder.
+fn unwritable(dir: &Path, e: std::io::Error) -> anyhow::Error {
+    let user = std::fs::metadata("/proc/self").map_or_else(|_| "?".into(), |process| process.uid().to_string());
+    Error::new(e).context(format!("the folder {} can't be written by user {user}, as which this process runs", dir.display()))
 }
 
 /// The process that a lock's file names.
@@ -88,6 +90,11 @@ impl Holder {
         let mut words = text.split_whitespace();
         let pid = words.next().unwrap_or_default().to_string();
         Ok(Self { pid, keeper: words.last().map(String::from) })
+    }
+    /// As an error names it. Our own number is another's where processes are counted anew.
+    fn shown(&self) -> String {
+        let is_elsewhere = self.pid == std::process::id().to_string();
+        if is_elsewhere { "a process of another container".into() } else { format!("process {}", self.pid) }
     }
     /// False once it is over: a process that nothing has asked for its end yet holds no file any more. And for a number that is another program's by now.
     fn is_there(&self) -> bool {

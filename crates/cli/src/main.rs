@@ -23,6 +23,7 @@ mod osd_daemon;
 mod processes;
 mod progress;
 mod rados;
+mod ready;
 mod regroup;
 mod replace;
 mod services;
@@ -71,6 +72,7 @@ fn run(command: Command) -> ExitCode {
         },
         Command::Ceph(args) => return ceph::run(&args.words),
         Command::Rados(args) => return rados::run(&args.words),
+        Command::Ready(args) => ready::ready(&args),
         Command::Top(args) => top::top(&args),
         Command::Lab(args) => return lab::run(&args),
         Command::Store(args) => store_tool::run(&args),

@@ -72,6 +72,11 @@ pub fn configured(conf: &Conf, side: &str) -> Result<Option<IpAddr>> {
     bail!("no address of this machine lies in {side} network = {}", networks.join(", "))
 }
 
+/// The address by which this machine reaches what listens there.
+pub fn from_here(addr: SocketAddr) -> SocketAddr {
+    if addr.ip().is_unspecified() { SocketAddr::new(Ipv4Addr::LOCALHOST.into(), addr.port()) } else { addr }
+}
+
 /// The address from which `peer` is reached. Nothing is sent.
 pub fn towards(peer: SocketAddr) -> Result<IpAddr> {
     let any: IpAddr = if peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };

@@ -5,6 +5,7 @@ use crate::args::Up;
 use crate::folder::Folder;
 use crate::keeper::{Daemon, Ended, Form};
 use crate::osd_daemon::{STORE_DAMAGED, STORE_FAILED};
+use crate::ready::Health;
 use crate::stores::OsdStore;
 use crate::{kept, services, signals, stores, up};
 use anyhow::{Context, Result, anyhow, bail};
@@ -196,7 +197,7 @@ fn start_monitor(cmd: Command) -> Result<(Process, String)> {
     }
 }
 
-pub fn up(args: &Up, folder: &Folder, asked: services::Asked<'_>, started: Instant) -> Result<()> {
+pub fn up(args: &Up, folder: &Folder, asked: services::Asked, health: &Health, started: Instant) -> Result<()> {
     let dir = &folder.dir;
     let is_new = !dir.join("mon.redb").exists();
     let program = std::env::current_exe().context("this program's own path")?;
@@ -214,10 +215,13 @@ pub fn up(args: &Up, folder: &Folder, asked: services::Asked<'_>, started: Insta
     up::announce(started.elapsed(), dir, addr, args, (osds.running(), osds.count()), kept);
     // Our own line comes first.
     mon.holds_back = None;
+    health.announce();
     let mut services = asked.start(dir, is_new, started.elapsed())?;
     let is_asked = signals::wait(|| {
         osds.keep(started.elapsed());
-        services.keep(started.elapsed()) || mon.status().is_some()
+        let is_over = services.keep(started.elapsed()) || mon.status().is_some();
+        health.tell(osds.running(), services.missing());
+        is_over
     })?;
     let is_mon_over = mon.status().is_some();
     let served = services.end();

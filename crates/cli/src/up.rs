@@ -6,6 +6,7 @@ use crate::daemons::{MonStart, Monitor, UP_TIMEOUT, monitor_at, osd_config, star
 use crate::folder::Folder;
 use crate::keeper::{Daemon, Ended, Form, Keeper};
 use crate::members::Members;
+use crate::ready::Health;
 use crate::stores::{OsdStore, Stores};
 use crate::{members, osd_daemon, processes, regroup, services, signals, stores};
 use anyhow::{Context, Result, anyhow};
@@ -22,16 +23,15 @@ pub fn up(args: &Up) -> Result<()> {
     let started = Instant::now();
     let asked = services::Asked::check(args)?;
     // Nothing is made before all is right; a folder that is held says so first.
-    let is_there = args.dir.exists();
-    if !is_there {
-        asked.check_ports()?;
-    }
+    let ports = || asked.check_ports().and_then(|()| Health::listen(args.health));
+    let early = if args.dir.exists() { None } else { Some(ports()?) };
     let folder = Folder::hold(&args.dir)?;
-    if is_there {
-        asked.check_ports()?;
-    }
+    let health = match early {
+        Some(health) => health,
+        None => ports()?,
+    };
     if args.processes {
-        return processes::up(args, &folder, asked, started);
+        return processes::up(args, &folder, asked, &health, started);
     }
     let with = MonStart {
         listen: SocketAddr::new(args.listen, args.port),
@@ -55,10 +55,13 @@ pub fn up(args: &Up) -> Result<()> {
     if let Some(addr) = mon.http_addr {
         say::println!("{}", web_line(addr, &args.web));
     }
+    health.announce();
     let mut services = asked.start(&folder.dir, is_new, started.elapsed())?;
     let is_asked = signals::wait(|| {
         osds.keep(started.elapsed());
-        services.keep(started.elapsed()) || mon.is_finished()
+        let is_over = services.keep(started.elapsed()) || mon.is_finished();
+        health.tell(osds.running(), services.missing());
+        is_over
     })?;
     let is_mon_over = mon.is_finished();
     let served = services.end();

@@ -15,7 +15,7 @@ mod run;
 mod store;
 
 pub use files::{Cluster, DEV_SETTINGS, MkfsOptions, SECURE_SETTINGS, admin_socket, conf_text, mkfs, open_or_mkfs};
-pub use http::{HttpConfig, PORT as HTTP_PORT};
+pub use http::{HttpConfig, PORT as HTTP_PORT, health};
 pub use mon_core::CEPH_VERSION;
 pub use run::{MonConfig, MonHandle, start};
 pub use store::{Store, restore};

@@ -14,6 +14,7 @@ mod figures_gateways;
 mod fills;
 mod guide;
 mod hostile;
+mod images;
 mod kernel_client;
 mod kernel_guest;
 mod kill9;
@@ -104,6 +105,7 @@ pub fn cases() -> Vec<Case> {
         kernel_client::CASES,
         security::CASES,
         services::CASES,
+        images::CASES,
         caps::CASES,
         commands::CASES,
         own_programs::CASES,

@@ -1,14 +1,16 @@
-//! The Debian package in fresh systems of Debian 12 and 13: it installs, its unit is sound, its command serves as its user, and what it serves outlives a kill
-//! and a purge.
+//! The Debian package in fresh systems of Debian 12 and 13: it installs, its unit is sound, its command serves as its user, S3 takes one
+//! word more and Debian's own radosgw, and what it serves outlives a kill and a purge.
 //!
 //! No systemd runs in a chroot: units are judged by the `systemd-analyze` of that Debian, and their command is started as they would.
 
+use super::radosgw::{ACCESS, SECRET, steps_of};
 use crate::clients::Release::Pacific;
-use crate::run::{quietly, root, run, until};
+use crate::run::{ended, quietly, root, run, until};
+use crate::stock::free_ports;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A unit whose exposure is above this, as `systemd-analyze security` counts (0 to 100), lost its hardening.
 const EXPOSURE_MAX: u32 = 25;
@@ -44,7 +46,10 @@ impl System {
         cmd
     }
     fn must(&self, line: &str) -> Result<String> {
-        let out = run(&mut self.inside(line), Duration::from_secs(120))?;
+        self.must_within(line, Duration::from_secs(120))
+    }
+    fn must_within(&self, line: &str, limit: Duration) -> Result<String> {
+        let out = run(&mut self.inside(line), limit)?;
         ensure!(out.ok(), "`{line}` ended with {}:\n{}{}", out.code, out.stdout, out.stderr);
         Ok(out.stdout)
     }
@@ -55,6 +60,7 @@ impl System {
         self.must("humboldt --version && humboldt up --help >/dev/null && test -s /usr/share/man/man1/humboldt-up.1.gz")?;
         self.must("bash -n /usr/share/bash-completion/completions/humboldt")?;
         self.readme_holds()?;
+        self.serves_s3()?;
         for unit in ["humboldt.service", "humboldt-osd@1.service"] {
             self.unit_is_sound(unit)?;
         }
@@ -100,6 +106,33 @@ impl System {
         ensure!(
             out.ok() && out.stdout.contains("HEALTH_OK") && out.stdout.contains(", 0 errors"),
             "README's lines in a fresh Debian: {out:?}"
+        );
+        Ok(())
+    }
+
+    /// S3 by one word: from the installation of radosgw to objects that come back.
+    fn serves_s3(&self) -> Result<()> {
+        let started = Instant::now();
+        let install = "apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends radosgw";
+        self.must_within(install, Duration::from_secs(900))?;
+        let (installed, [port]) = (started.elapsed(), free_ports()?);
+        let keys = format!("MINIO_ROOT_USER={ACCESS} MINIO_ROOT_PASSWORD={SECRET}");
+        let up = format!("{keys} exec humboldt up --dir /s3 --port 0 --http none --store mem --s3 --s3-port {port} --bucket made-at-start");
+        let log = self.root.join("s3.log");
+        let file = std::fs::File::create(&log)?;
+        let mut up = self.inside(&up).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
+        let said = || std::fs::read_to_string(&log).unwrap_or_default();
+        until(Duration::from_secs(180), || said().contains("S3 at http") || ended(&mut up));
+        let stored = if said().contains("S3 at http") { steps_of(port, &["plain"]).map(drop) } else { Ok(()) };
+        // One that ended by itself is told of below.
+        let _ = quietly(Command::new("kill").arg(up.id().to_string()));
+        let status = up.wait()?;
+        stored.with_context(said)?;
+        ensure!(status.success() && said().contains("S3 at http"), "up --s3 ended with {status}: {}", said());
+        println!(
+            "S3: {:.0} s to install radosgw, {:.0} s from there to objects",
+            installed.as_secs_f64(),
+            (started.elapsed() - installed).as_secs_f64()
         );
         Ok(())
     }

@@ -37,7 +37,10 @@ fn ask(gateway: &Gateway, steps: &[&str]) -> Result<String> {
 }
 /// Runs steps of `s3.py` at a port of this machine; all that they print.
 pub fn steps_of(port: u16, steps: &[&str]) -> Result<String> {
-    let mut cmd = Command::new("python3");
+    steps_by(Command::new("python3"), port, steps)
+}
+/// The same by this Python, which may be started where that port is.
+pub fn steps_by(mut cmd: Command, port: u16, steps: &[&str]) -> Result<String> {
     cmd.arg(root().join("suites/src/cases/s3.py")).arg(format!("127.0.0.1:{port}")).args([ACCESS, SECRET]).args(steps);
     let out = run(&mut cmd, SCRIPT)?;
     let said = out.stdout.trim_end().strip_suffix("ok").filter(|said| out.ok() && (said.is_empty() || said.ends_with('\n')));

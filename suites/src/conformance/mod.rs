@@ -4,7 +4,7 @@
 //! This file has the suites and their order; [`server`] is what they run against, [`program`] runs one program, [`gtest`] reads what it says,
 //! [`known`] lists what is left out and why, [`settle`] says what a failed case counts as, [`kept`] keeps its output, [`model`] has the programs that have no
 //! cases, whose [`runs`] are noted; [`given`] has the suites that are no list of programs: sources of upstream's, gateways, mirroring;
-//! [`report`] writes COMPATIBILITY.md.
+//! [`report`] writes COMPATIBILITY.md and docs/conformance.
 
 mod given;
 mod go_ceph;
@@ -341,7 +341,7 @@ pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str
         println!("{}: {}", run.section, report::totals(&run.outcomes));
         // A part of a suite says nothing of the whole.
         if only.is_none() {
-            report::write(&root().join("COMPATIBILITY.md"), &run)?;
+            report::write(&root(), &run)?;
         }
         surprises += run.outcomes.iter().map(Outcome::surprises).sum::<usize>();
         Ok(())

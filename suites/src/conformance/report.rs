@@ -1,4 +1,5 @@
-//! COMPATIBILITY.md: per suite and release a section, which a later run of that suite and release replaces.
+//! COMPATIBILITY.md with the summary and the reasons, and a page for each suite in docs/conformance: a section for each run, which a later
+//! run of that kind replaces.
 
 use super::Run;
 use super::gtest::Verdict;
@@ -6,20 +7,24 @@ use super::program::Outcome;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The page with the summary, and the folder of the others, below the repository's root.
+const MAIN: &str = "COMPATIBILITY.md";
+const RUNS: &str = "docs/conformance";
 
 const HEAD: &str = "\
 # Compatibility
 
 Ceph comes with programs that test a cluster through its clients. This page counts which of their cases
-pass on Humboldt. `cargo xtask conformance` runs the programs and writes this page.
+pass on Humboldt. `cargo xtask conformance` runs the programs, and writes this page and those of the runs.
 ";
 
 const NOTES: &str = "
 ## How to read this page
 
 - A row of the summary is one suite of the package `ceph-test` of one release. Each run has a fresh
-  cluster. The sections at the end of the page have each program by itself.
+  cluster. The pages of the runs, named below the summary, have each program by itself.
 - The first two columns are `humboldt up` with one OSD and keys (cephx); *3 copies*: with three OSDs.
 - *Among stock daemons*: two OSDs of Humboldt under three stock monitors of 18.2 and a stock manager of
   16.2. All connections are encrypted (secure mode). *Mixed*: one OSD with each store.
@@ -120,17 +125,44 @@ fn section(run: &Run) -> String {
     text
 }
 
-/// Puts the run's section into the file, in place of an older one of the same name.
-pub fn write(path: &Path, run: &Run) -> Result<()> {
-    let mut sections = parse(&std::fs::read_to_string(path).unwrap_or_default());
+/// Puts the run's section into its suite's page below `root`, in place of an older one of the same name.
+pub fn write(root: &Path, run: &Run) -> Result<()> {
+    let mut sections = parse(&read(root)?);
     sections.insert(run.section.clone(), format!("{}\n", section(run).trim()));
-    std::fs::write(path, render(&sections)).with_context(|| format!("writing {}", path.display()))
+    put(root, &sections)
 }
 
-/// The same file in this program's form.
-pub fn rewrite(path: &Path) -> Result<()> {
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    std::fs::write(path, render(&parse(&text))).with_context(|| format!("writing {}", path.display()))
+/// The same pages in this program's form.
+pub fn rewrite(root: &Path) -> Result<()> {
+    put(root, &parse(&read(root)?))
+}
+
+/// The pages that are there: by their paths below `root`, their texts.
+fn read(root: &Path) -> Result<BTreeMap<PathBuf, String>> {
+    let mut pages = BTreeMap::from([(PathBuf::from(MAIN), std::fs::read_to_string(root.join(MAIN)).unwrap_or_default())]);
+    for entry in std::fs::read_dir(root.join(RUNS)).into_iter().flatten() {
+        let path = Path::new(RUNS).join(entry?.file_name());
+        pages.insert(path.clone(), std::fs::read_to_string(root.join(&path)).with_context(|| path.display().to_string())?);
+    }
+    Ok(pages)
+}
+
+fn put(root: &Path, sections: &BTreeMap<String, String>) -> Result<()> {
+    std::fs::create_dir_all(root.join(RUNS))?;
+    for (path, text) in render(sections) {
+        std::fs::write(root.join(&path), text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The suite that a section is of.
+fn suite_of(section: &str) -> &str {
+    section.split(" with ").next().unwrap_or(section)
+}
+
+/// The path of a suite's page.
+fn page_of(suite: &str) -> PathBuf {
+    Path::new(RUNS).join(format!("{suite}.md"))
 }
 
 /// What a line of a section says of cases of one program: which of `SAID`, the program, the cases, the reason.
@@ -193,9 +225,9 @@ fn unwrap(text: &str) -> String {
 }
 
 /// Sections by name, each with its lines on cases written in full.
-fn parse(text: &str) -> BTreeMap<String, String> {
-    let text = unwrap(text);
-    let parts = || text.split("\n## ").skip(1).map(|part| part.split_once('\n').unwrap_or((part, "")));
+fn parse(pages: &BTreeMap<PathBuf, String>) -> BTreeMap<String, String> {
+    let pages: Vec<String> = pages.values().map(|text| unwrap(text)).collect();
+    let parts = || pages.iter().flat_map(|text| text.split("\n## ").skip(1)).map(|part| part.split_once('\n').unwrap_or((part, "")));
     let mut known: BTreeMap<&str, String> = BTreeMap::new();
     for (_, body) in parts().filter(|(name, _)| *name == WHY) {
         let (mut what, mut reason) = ("", "");
@@ -261,10 +293,18 @@ fn summary(sections: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// The file: a summary, each reason once, then the sections.
-fn render(sections: &BTreeMap<String, String>) -> String {
+/// Links to the pages of the runs.
+fn contents(sections: &BTreeMap<String, String>) -> String {
+    let suites: std::collections::BTreeSet<&str> = sections.keys().map(|name| suite_of(name)).collect();
+    let links: Vec<String> = suites.into_iter().map(|suite| format!("[{suite}]({})", page_of(suite).display())).collect();
+    format!("\nThe runs, program by program: {}.\n", links.join(", "))
+}
+
+/// The pages: one with a summary and each reason once, and one for the sections of each suite.
+fn render(sections: &BTreeMap<String, String>) -> BTreeMap<PathBuf, String> {
     let mut text = HEAD.to_string();
     text += &summary(sections);
+    text += &contents(sections);
     text += NOTES;
     text += KERNELS;
     let sections: BTreeMap<&String, String> =
@@ -292,7 +332,15 @@ fn render(sections: &BTreeMap<String, String>) -> String {
         }
     }
     let number_of = |line: &str, label: usize| said(line).and_then(|(_, _, _, reason)| reasons.get(&(label, reason))?.get(line).copied());
+    let mut pages = BTreeMap::from([(PathBuf::from(MAIN), text)]);
     for (name, body) in &sections {
+        let suite = suite_of(name);
+        let text = pages.entry(page_of(suite)).or_insert_with(|| {
+            format!(
+                "# Runs of suite {suite}\n\nNumbers in brackets are those of [COMPATIBILITY.md](../../COMPATIBILITY.md#{}).\n",
+                anchor(WHY)
+            )
+        });
         let stands_above = |line: &str| (0..SAID.len()).any(|label| number_of(line, label).is_some());
         let others: Vec<String> = body.lines().filter(|line| !stands_above(line)).map(wrap).collect();
         let _ = write!(text, "\n## {name}\n\n{}\n", others.join("\n").trim());
@@ -303,7 +351,12 @@ fn render(sections: &BTreeMap<String, String>) -> String {
             }
         }
     }
-    text
+    pages
+}
+
+/// A heading as links name it.
+fn anchor(heading: &str) -> String {
+    heading.to_lowercase().replace(' ', "-")
 }
 
 #[cfg(test)]
@@ -316,12 +369,15 @@ mod tests {
         let body = format!("{row}\n\n- `p`, left out: a, b: it is not there.\n- `q`, passed: x: 1.\n");
         let sections: BTreeMap<String, String> =
             [("one", &body), ("two", &body)].map(|(name, body)| (name.to_string(), body.clone())).into();
-        let text = render(&sections);
-        assert_eq!(text.matches("it is not there").count(), 1, "{text}");
-        assert!(text.contains("| one | 2 of 2 | – | – | – | – |") && text.contains("Left out: [1]"), "{text}");
+        let pages = render(&sections);
+        let all = pages.values().map(String::as_str).collect::<String>();
+        assert_eq!(all.matches("it is not there").count(), 1, "{all}");
+        let (main, one) = (&pages[Path::new(MAIN)], &pages[&page_of("one")]);
+        assert!(main.contains("| one | 2 of 2 | – | – | – | – |") && main.contains("[two](docs/conformance/two.md)"), "{main}");
+        assert!(one.contains("\n## one\n") && one.contains("Left out: [1]") && !one.contains("\n## two\n"), "{one}");
         let lines = |body: &str| body.lines().filter(|l| !l.is_empty()).map(String::from).collect::<std::collections::BTreeSet<_>>();
-        assert_eq!(lines(&parse(&text)["one"]), lines(&body));
-        assert_eq!(render(&parse(&text)), text);
+        assert_eq!(lines(&parse(&pages)["one"]), lines(&body));
+        assert_eq!(render(&parse(&pages)), pages);
     }
 
     #[test]
@@ -331,12 +387,13 @@ mod tests {
         let body = format!("1 of 1 cases passed, 0 failed, 0 skipped, 0 left out, in 1 s.\n\n{left_out}\n{failed}\n");
         let once = "- `q`, failed: x:1: only here";
         let sections: BTreeMap<String, String> = [("one".into(), body.clone()), ("two".into(), format!("{body}{once}\n"))].into();
-        let text = render(&sections);
-        assert_eq!(text.matches("stock fails: the same").count(), 1, "{text}");
-        assert!(text.contains("`p`: 4 cases of A, B.e") && text.contains("`p`: f/00:24, open/06:1,2,3,4"), "{text}");
-        let two = text.split("\n## two\n").nth(1).unwrap();
+        let pages = render(&sections);
+        let all = pages.values().map(String::as_str).collect::<String>();
+        assert_eq!(all.matches("stock fails: the same").count(), 1, "{all}");
+        assert!(all.contains("`p`: 4 cases of A, B.e") && all.contains("`p`: f/00:24, open/06:1,2,3,4"), "{all}");
+        let two = &pages[&page_of("two")];
         assert!(two.contains(once) && two.contains("Left out: [1]") && two.contains("Failed: [2]"), "{two}");
-        assert_eq!(render(&parse(&text)), text);
+        assert_eq!(render(&parse(&pages)), pages);
     }
 
     #[test]
@@ -363,9 +420,13 @@ mod tests {
     }
 
     #[test]
-    fn the_file_has_this_form() {
-        let path = crate::run::root().join("COMPATIBILITY.md");
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(render(&parse(&text)) == text, "COMPATIBILITY.md is not in its form: cargo xtask conformance --rewrite");
+    fn the_pages_have_this_form_and_the_first_is_short() {
+        let root = crate::run::root();
+        let pages = read(&root).unwrap();
+        assert!(
+            render(&parse(&pages)) == pages,
+            "COMPATIBILITY.md or docs/conformance is not in its form: cargo xtask conformance --rewrite"
+        );
+        assert!(pages.len() > 10 && pages[Path::new(MAIN)].len() < 10_000, "the runs have pages of their own");
     }
 }

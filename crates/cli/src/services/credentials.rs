@@ -37,6 +37,11 @@ impl Credentials {
 
     fn parse(text: &str) -> Result<Self> {
         let (access_key, secret) = text.split_once(':').context("the S3 user's keys are ACCESS-KEY:SECRET, with a colon between them")?;
+        Self::new(access_key, secret)
+    }
+
+    /// Keys within their bounds.
+    pub fn new(access_key: &str, secret: &str) -> Result<Self> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         ensure!(
             (ACCESS_KEY_MIN..=KEY_MAX).contains(&access_key.len()) && access_key.chars().all(is_plain),

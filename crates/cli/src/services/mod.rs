@@ -11,6 +11,7 @@
 
 pub mod args;
 mod credentials;
+mod environment;
 mod fs;
 mod hello;
 mod programs;
@@ -225,14 +226,14 @@ fn end(child: &mut Child) {
 
 /// The services that `up` was asked for, checked as far as that can be without the cluster.
 #[derive(Debug)]
-pub struct Asked<'a> {
-    s3: Option<s3::Plan<'a>>,
+pub struct Asked {
+    s3: Option<s3::Plan>,
     fs: Option<fs::Plan>,
 }
 
-impl<'a> Asked<'a> {
+impl Asked {
     /// Looks at values, programs and files. Changes nothing.
-    pub fn check(up: &'a Up) -> Result<Self> {
+    pub fn check(up: &Up) -> Result<Self> {
         let s3 = up.services.s3.then(|| s3::Plan::check(&up.services, up.listen)).transpose()?;
         let fs = up.services.fs.then(fs::Plan::check).transpose()?;
         Ok(Self { s3, fs })
@@ -275,6 +276,11 @@ impl Services {
             }
         }
         self.error.is_some()
+    }
+
+    /// The first that does not serve now.
+    pub fn missing(&self) -> Option<&'static str> {
+        self.kept.iter().find(|kept| !matches!(kept.state, State::Serves(_))).map(|kept| kept.service.name())
     }
 
     /// Ends all in order, at once, while the cluster serves. The error that ended `up`, if one did.

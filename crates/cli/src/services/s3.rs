@@ -4,8 +4,9 @@
 
 use super::args::ServiceArgs;
 use super::credentials::{self, Credentials};
-use super::{GLANCE, Service, hello, programs, server_command, sign};
+use super::{GLANCE, Service, environment, hello, programs, server_command, sign};
 use crate::members;
+use crate::networks::from_here;
 use crate::up::shown;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -35,13 +36,14 @@ struct Tls {
 
 /// A checked request for S3.
 #[derive(Debug)]
-pub struct Plan<'a> {
+pub struct Plan {
     radosgw: PathBuf,
     admin: PathBuf,
     addr: SocketAddr,
     tls: Option<Tls>,
-    given: Option<Credentials>,
-    buckets: &'a [String],
+    /// Keys that were given, and how the line about S3 speaks of their secret.
+    given: Option<(Credentials, String)>,
+    buckets: Vec<String>,
 }
 
 /// A file of PEM with a block whose name ends so; its absolute path.
@@ -50,11 +52,6 @@ fn pem(path: &Path, option: &str, block: &str) -> Result<PathBuf> {
     let has = text.lines().any(|line| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{block}-----")));
     ensure!(has, "{option} {} has no block `BEGIN {block}`: give a file in PEM", path.display());
     path.canonicalize().with_context(|| path.display().to_string())
-}
-
-/// The address by which this machine reaches what listens there.
-fn from_here(addr: SocketAddr) -> SocketAddr {
-    if addr.ip().is_unspecified() { SocketAddr::new(Ipv4Addr::LOCALHOST.into(), addr.port()) } else { addr }
 }
 
 /// A bucket's name by Amazon's rules, which clients hold it to.
@@ -75,20 +72,26 @@ fn check_bucket(name: &str) -> Result<()> {
     Ok(())
 }
 
-impl<'a> Plan<'a> {
+impl Plan {
     /// Looks at values, programs and files.
-    pub fn check(args: &'a ServiceArgs, listen: IpAddr) -> Result<Self> {
-        args.buckets.iter().try_for_each(|name| check_bucket(name))?;
-        let given = args.s3_user.as_deref().map(Credentials::given).transpose()?;
+    pub fn check(args: &ServiceArgs, listen: IpAddr) -> Result<Self> {
+        let mut buckets = args.buckets.clone();
+        buckets.extend(environment::buckets(environment::variable));
+        buckets.iter().try_for_each(|name| check_bucket(name))?;
+        let given = match &args.s3_user {
+            Some(text) => Some((Credentials::given(text)?, "its secret as given".into())),
+            None => environment::keys(environment::variable)?.map(|(keys, from)| (keys, format!("its secret as {from} has it"))),
+        };
         let tls = match (&args.s3_cert, &args.s3_key) {
             (Some(cert), Some(key)) => {
                 Some(Tls { cert: pem(cert, "--s3-cert", "CERTIFICATE")?, key: pem(key, "--s3-key", "PRIVATE KEY")? })
             }
             _ => None,
         };
-        let radosgw = programs::find("radosgw", "radosgw", "ceph-radosgw")?;
+        let radosgw = programs::find("radosgw", "radosgw", "ceph-radosgw").context("--s3 (the image humboldt-s3 has all of it)")?;
         let admin = programs::find("radosgw-admin", "radosgw", "ceph-common")?;
-        Ok(Self { radosgw, admin, addr: SocketAddr::new(listen, args.s3_port), tls, given, buckets: &args.buckets })
+        let addr = SocketAddr::new(args.s3_listen.unwrap_or(listen), args.s3_port);
+        Ok(Self { radosgw, admin, addr, tls, given, buckets })
     }
 
     pub fn check_port(&self) -> Result<()> {
@@ -105,9 +108,9 @@ impl<'a> Plan<'a> {
     }
 
     pub fn service(self, dir: &Path) -> Result<S3> {
-        let (keys, are_kept) = match self.given {
-            Some(keys) => (keys, false),
-            None => (Credentials::kept(dir)?, true),
+        let (keys, secret) = match self.given {
+            Some(given) => given,
+            None => (Credentials::kept(dir)?, format!("keys in {}", shown(&dir.join(credentials::FILE)).display())),
         };
         // Buckets are made here without HTTPS, at a port of this machine alone.
         let plain = match &self.tls {
@@ -121,8 +124,8 @@ impl<'a> Plan<'a> {
             plain,
             tls: self.tls,
             keys,
-            are_kept,
-            buckets: self.buckets.to_vec(),
+            secret,
+            buckets: self.buckets,
             conf: dir.join("ceph.conf"),
             keyring: dir.join(format!("ceph.{GATEWAY}.keyring")),
             log: dir.join("radosgw.log"),
@@ -140,8 +143,8 @@ pub struct S3 {
     plain: SocketAddr,
     tls: Option<Tls>,
     keys: Credentials,
-    /// The keys lie in the cluster's folder.
-    are_kept: bool,
+    /// Where the secret is to be found.
+    secret: String,
     buckets: Vec<String>,
     conf: PathBuf,
     keyring: PathBuf,
@@ -190,11 +193,7 @@ impl Service for S3 {
             sign::make_bucket(self.plain, name, &self.keys).with_context(|| format!("making bucket {name}"))?;
         }
         let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let keys = match self.are_kept {
-            true => format!("keys in {}", shown(&self.conf.with_file_name(credentials::FILE)).display()),
-            false => "its secret as given".into(),
-        };
-        Ok(Some(format!("S3 at {scheme}://{}, access key {}, {keys}", self.addr, self.keys.access_key)))
+        Ok(Some(format!("S3 at {scheme}://{}, access key {}, {}", self.addr, self.keys.access_key, self.secret)))
     }
 }
 

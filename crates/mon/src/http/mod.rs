@@ -10,9 +10,10 @@
 //! | `/metrics` | for Prometheus |
 //!
 //! Holds the listener and the paths (here), one request and its answer as bytes (`wire`), what a visitor must show (`guard`), and the viewers of the
-//! page (`viewers`). Absent: anything that changes a cluster.
+//! page (`viewers`); and an address of its own for ready or not (`health`). Absent: anything that changes a cluster.
 
 mod guard;
+pub mod health;
 mod viewers;
 mod wire;
 
@@ -88,11 +89,16 @@ pub async fn serve(shared: Rc<Shared>, config: &HttpConfig) -> Result<SocketAddr
     let listener = listener.with_context(|| format!("the web address {}", config.listen))?;
     let addr = listener.local_addr()?;
     let server = Rc::new(Server { guard: Guard::new(config.token.clone()), viewers: Viewers::new(shared.clone()), shared });
-    spawn_local(accept(listener, server));
+    let visit = move |stream, place| {
+        let server = server.clone();
+        async move { server.visit(stream, place).await }
+    };
+    spawn_local(accept(listener, visit));
     Ok(addr)
 }
 
-async fn accept(listener: TcpListener, server: Rc<Server>) {
+/// Lets visitors in, each with a place.
+async fn accept<F: Future<Output = std::io::Result<()>> + 'static>(listener: TcpListener, visit: impl Fn(TcpStream, Place) -> F) {
     let room = Room::default();
     loop {
         let Ok((stream, from)) = listener.accept().await else {
@@ -100,13 +106,13 @@ async fn accept(listener: TcpListener, server: Rc<Server>) {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let server = server.clone();
         let place = Place::take(&room, from);
         let gone = place.gone.clone();
+        let visited = visit(stream, place);
         spawn_local(async move {
             tokio::select! {
                 // A visitor that breaks off is no news.
-                _ = server.visit(stream, place) => {}
+                _ = visited => {}
                 () = gone.notified() => {}
             }
         });

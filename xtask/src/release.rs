@@ -1,0 +1,99 @@
+//! `cargo xtask release`: all that a release consists of, from one build: tarball, Debian package, images, bills of materials, licences,
+//! checksums.
+//!
+//! The program is linked statically: it needs no libc of the system that it comes to. All of it depends on the commit alone, so that two
+//! builds are equal byte for byte. Absent: what goes into a package ([`crate::package`]) and into an image ([`suites::oci`]).
+
+use crate::package::{self, commit_time};
+use crate::sbom;
+use anyhow::{Context, Result, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use suites::cluster::target;
+use suites::oci::{self, NAMES, SIZE_MAX, Source, tree};
+use suites::run::{must, root};
+
+/// glibc has a static half on each machine that compiles C, and the program asks it for no names of hosts or users, which would load more.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Makes a release in `target/dist`. `again`: makes a second one elsewhere, builds included, and compares.
+pub fn release(again: bool) -> Result<()> {
+    let (time, out) = (commit_time()?, root().join("target/dist"));
+    let sums = artefacts(&program("static")?, &out, time)?;
+    print!("{sums}");
+    if again {
+        let other = artefacts(&program("static-again")?, &root().join("target/dist-again"), time)?;
+        ensure!(other == sums, "a second build differs:\n{other}");
+        println!("a second build is equal");
+    }
+    println!("the release is in {}", out.strip_prefix(root()).unwrap_or(&out).display());
+    Ok(())
+}
+
+/// The program: `HUMBOLDT_BINARY` if that is set, a static build in a folder of that name otherwise.
+fn program(folder: &str) -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("HUMBOLDT_BINARY") {
+        return Ok(path.into());
+    }
+    let into = target().join(folder);
+    // Places of this machine, and the names that stand for them in messages and tables of lines.
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"))).context("HOME is not set")?;
+    let places = [(root(), "/humboldt"), (home, "/cargo"), (into.clone(), "/target")];
+    let mapped = |option: &str| places.iter().map(|(from, to)| format!("{option}={}={to}", from.display())).collect::<Vec<_>>();
+    let flags = [vec!["-Ctarget-feature=+crt-static".to_string()], mapped("--remap-path-prefix")].concat();
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(root()).args(["build", "--profile", "release", "--locked", "--quiet", "--package", "cli", "--target", TARGET]);
+    cargo.env("CARGO_TARGET_DIR", &into).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
+    must(cargo.env("CFLAGS", mapped("-ffile-prefix-map").join(" ")))?;
+    Ok(into.join(TARGET).join("release/humboldt"))
+}
+
+/// Makes everything of that program in `out`; the checksums, a line for each file.
+fn artefacts(program: &Path, out: &Path, time: u64) -> Result<String> {
+    let _ = fs::remove_dir_all(out);
+    let version = env!("CARGO_PKG_VERSION");
+    let tree = package::both(program, out, time)?.tree;
+    let docs = tree.join("usr/share/doc/humboldt");
+    for name in NAMES {
+        let source = Source { program: &tree.join("usr/bin/humboldt"), version, time, docs: Some(&docs), work: out };
+        let made = oci::make(name, &source)?;
+        let mib = made.bytes >> 20;
+        ensure!(name != NAMES[0] || made.bytes <= SIZE_MAX, "image {name} has {mib} MiB, {} are its bound", SIZE_MAX >> 20);
+        println!("image {name}: {mib} MiB unpacked");
+        tree::pack(&made.layout, time, &out.join(format!("{name}-{version}-linux-amd64.oci.tar")))?;
+        fs::remove_dir_all(&made.layout)?;
+        fs::write(out.join(format!("{name}-{version}.cdx.json")), sbom::sbom_with(&made.packages)?)?;
+    }
+    fs::copy(docs.join(package::LICENCES), out.join(package::LICENCES))?;
+    fs::remove_dir_all(&tree)?;
+    sums(out)
+}
+
+/// Writes `SHA256SUMS`, as `sha256sum --check` reads it.
+fn sums(dir: &Path) -> Result<String> {
+    let mut names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect::<Result<Vec<_>>>()?;
+    names.sort();
+    let lines = names.iter().map(|name| Ok(format!("{}  {name}\n", tree::digest(&dir.join(name))?))).collect::<Result<String>>()?;
+    fs::write(dir.join("SHA256SUMS"), &lines)?;
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_those_that_sha256sum_checks() {
+        let dir = std::env::temp_dir().join(format!("humboldt-sums-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join("b"), "two").unwrap();
+        fs::write(dir.join("a"), "one").unwrap();
+        let lines = sums(&dir).unwrap();
+        assert_eq!(lines.lines().map(|line| &line[64..]).collect::<Vec<_>>(), ["  a", "  b"]);
+        let check = Command::new("sha256sum").args(["--check", "--strict", "--quiet", "SHA256SUMS"]).current_dir(&dir).status().unwrap();
+        assert!(check.success());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}
