@@ -111,7 +111,7 @@ impl Exec<'_> {
         if planted(Bug::UnboundedAttrs) {
             return Ok(());
         }
-        let (limits, max) = (self.ctx.limits, self.store.attrs_max());
+        let (limits, max) = (self.ctx.limits, self.source.attrs_max());
         if len > max.one || (limits.attr_size_max > 0 && len as u64 > limits.attr_size_max) {
             return fail(EFBIG);
         }

@@ -237,7 +237,7 @@ impl Exec<'_> {
         let about = &copied.about;
         let old_size = self.info.size;
         let attrs = copied.attrs.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>();
-        let max = self.store.attrs_max();
+        let max = self.source.attrs_max();
         if attrs > max.all || copied.attrs.values().any(|value| value.len() > max.one) {
             return fail(EFBIG);
         }

@@ -5,7 +5,7 @@
 
 use crate::pg::backend::name::name;
 use std::ops::ControlFlow;
-use store::{ListPage, ObjectStore, OmapFrom, ReadData, StoreResult};
+use store::{AttrsMax, ListPage, ObjectStore, OmapFrom, ReadData, StoreResult};
 use types::{ByteStr, Bytes, CollId, GHObject, HObject, IntervalSet, SnapId};
 
 /// A group's objects, as plans read them.
@@ -49,6 +49,10 @@ impl<'a> Source<'a> {
     }
     pub fn two_attrs(self, obj: &GHObject, stored_names: [&[u8]; 2]) -> StoreResult<[Option<Bytes>; 2]> {
         self.store.two_attrs(self.coll, obj, stored_names)
+    }
+    /// How large attributes may become.
+    pub fn attrs_max(self) -> AttrsMax {
+        self.store.attrs_max()
     }
     pub fn attrs(self, obj: &GHObject) -> StoreResult<Vec<(ByteStr, Bytes)>> {
         self.store.attrs(self.coll, obj)
