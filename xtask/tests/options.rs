@@ -36,7 +36,8 @@ fn what_is_read_has_a_row_and_what_has_a_row_is_read() {
         sources(&root().join("crates").join(name).join("src"), &mut files);
         for file in files.iter().filter(|f| !f.to_string_lossy().contains("tests")) {
             let text = fs::read_to_string(file).unwrap();
-            let code = text.split("#[cfg(test)]").next().unwrap();
+            // Tests come last; a counter for them may stand between other methods.
+            let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
             for word in literals(code).filter(|w| known.contains(w.as_str())) {
                 named.insert(word.clone());
                 if !LISTS.iter().any(|list| file.ends_with(list)) && !WORDS.contains(&word.as_str()) && !NOT_READ.contains(&word.as_str()) {

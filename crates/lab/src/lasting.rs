@@ -1,7 +1,7 @@
 //! How a load's cost moved while it ran: its last tenth beside its first, and its slowest second beside its mean.
 //!
-//! Holds the parts of a round by tenths, of the tool's own curve and of our samples. A load of a few seconds has none: its tenths are too short to say
-//! anything. Absent: what the figures are called (`crate::metric`), and whether a round counts (`crate::run::judge`).
+//! Holds the parts of a round by tenths, of the tool's own curve and of our samples. A load of a few seconds has none: its tenths are
+//! too short to say anything. Absent: what the figures are called (`crate::metric`), and whether a round counts (`crate::run::judge`).
 
 use crate::load::Told;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 const LEAST_S: f64 = 20.0;
 const PARTS: usize = 10;
 
-/// What the servers had used at a moment of the load.
+/// CPU that the servers had used at a moment of the load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Point {
     pub monotonic_ns: u64,

@@ -13,7 +13,8 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::time::Duration;
 use store::{
-    ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, OmapPage, OmapQuery, PgRecord, ReadData, StoreError, StoreHints, StoreResult,
+    AttrsMax, ListPage, LogDelta, ObjectStat, ObjectStore, OmapFrom, OmapPage, OmapQuery, PgRecord, ReadData, StoreError, StoreHints,
+    StoreResult,
 };
 use types::{ByteStr, CollId, EVersion, GHObject, HObject, IntervalSet, PgLogEntry, PoolId, SpgId, StoreStatfs, Transaction};
 
@@ -149,7 +150,7 @@ impl ObjectStore for Watched {
     fn attrs_bytes(&self, coll: CollId, obj: &GHObject) -> StoreResult<u64> {
         self.inner.attrs_bytes(coll, obj)
     }
-    fn attrs_max(&self) -> store::AttrsMax {
+    fn attrs_max(&self) -> AttrsMax {
         self.inner.attrs_max()
     }
     fn turn_end(&mut self) {

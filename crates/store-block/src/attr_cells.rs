@@ -1,10 +1,11 @@
-//! Large attributes: their values lie in cells behind the object's data, so that the object's row stays small, and nothing else becomes slower.
+//! Large attributes: their values lie in cells behind the object's data, so that the object's row stays small, and nothing else
+//! becomes slower.
 //!
 //! ```text
 //! cell 0 ── the object's data ── OBJECT_MAX │ attribute 0: ATTR_ROOM bytes │ attribute 1 │ …
 //! ```
-//! A row has the name, the number of the room and the length of each; the rest are cells as others are. So clones share them, what is removed gives them
-//! back, and each block has its crc. A value is written anew as a whole: nothing of a former one is read.
+//! A row has the name, the number of the room and the length of each; the rest are cells as others are. So clones share them, a removal
+//! gives them back, and each block has its crc. A value is written anew as a whole: nothing of a former one is read.
 //!
 //! Holds what large attributes are, how one is set, freed and read, and what a check looks at. Absent: small ones ([`crate::attrs`]).
 
@@ -13,6 +14,7 @@ use crate::layout::{ATTR_ROOM, ATTRS_MAX, BLOCK, CHUNK, CHUNK_BLOCKS, OBJECT_MAX
 use crate::onode::Onode;
 use crate::ops::Op;
 use crate::planted::{Bug, planted};
+use crate::read::beyond;
 use crate::state::{Core, ask};
 use crate::write::Target;
 use bytes::Bytes;
@@ -24,7 +26,7 @@ use types::{ByteStr, CollId};
 const SMALL_MAX: usize = if cfg!(test) { 1000 } else { 64 << 10 };
 /// Bytes of a row that a large attribute takes, roughly, beside its cells' places.
 pub const ENTRY_BYTES: usize = 64;
-/// What clients may set in a store whose version has no such cells: there all is in the row.
+/// The bounds of a store whose version has no such cells: there all is in the row.
 pub const MAX_WITHOUT: AttrsMax = AttrsMax { one: 64 << 10, all: 1 << 20 };
 
 /// True for a value that lies in cells, in a store that has them.
@@ -90,7 +92,7 @@ fn free_index(node: &Onode, but: &[u8]) -> Option<u64> {
     (free < ATTRS_MAX).then_some(free)
 }
 
-/// What is wrong with an object's large attributes, in sentences: rooms that two have, blocks without an owner, values with holes.
+/// Faults of an object's large attributes, in sentences: rooms that two have, blocks without an owner, values with holes.
 pub fn check(node: &Onode) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut rooms: Vec<u64> = node.large().iter().map(|large| large.index).collect();
@@ -109,57 +111,55 @@ pub fn check(node: &Onode) -> Vec<String> {
     wrong
 }
 
-impl Core {
-    /// Sets an attribute, small or large.
-    pub fn put_attr(&mut self, t: &mut Target, name: &[u8], value: &Bytes) -> StoreResult<()> {
-        let goes_to_cells = is_large(value.len()) && self.sb.has_attr_cells();
-        let room = self.objects.node(t.slot).filter(|_| goes_to_cells).and_then(|node| free_index(node, name));
-        self.free_large(t.slot, |large| large.name() == name)?;
-        match room {
-            None => self.set_attr(t.slot, name, value),
-            Some(index) => {
-                let len = value.len() as u64;
-                self.write_fresh(t, OBJECT_MAX + index * ATTR_ROOM, value)?;
-                self.change(t.slot, Op::LargeAttr { name, index, len })
-            }
+/// Sets an attribute, small or large.
+pub fn put(core: &mut Core, t: &mut Target, name: &[u8], value: &Bytes) -> StoreResult<()> {
+    let goes_to_cells = is_large(value.len()) && core.sb.has_attr_cells();
+    let room = core.objects.node(t.slot).filter(|_| goes_to_cells).and_then(|node| free_index(node, name));
+    free(core, t.slot, |large| large.name() == name)?;
+    match room {
+        None => core.set_attr(t.slot, name, value),
+        Some(index) => {
+            let len = value.len() as u64;
+            core.write_fresh(t, OBJECT_MAX + index * ATTR_ROOM, value)?;
+            core.change(t.slot, Op::LargeAttr { name, index, len })
         }
     }
-    /// Frees the cells of some of an object's large attributes. A change that takes their names away, or sets them anew, follows.
-    pub fn free_large(&mut self, slot: u32, which: impl Fn(&Large) -> bool) -> StoreResult<()> {
-        let Some(node) = self.objects.node(slot).filter(|node| !node.large().is_empty()) else { return Ok(()) };
-        let gone: Vec<Range<u64>> = node.large().iter().filter(|large| which(large)).map(Large::cells).collect();
-        let mut cells: Vec<u64> =
-            node.chunks.iter().map(|chunk| chunk.cell).filter(|cell| gone.iter().any(|range| range.contains(cell))).collect();
-        cells.dedup();
-        if planted(Bug::KeepLargeAttr) {
-            cells.pop();
-        }
-        cells.into_iter().try_for_each(|cell| self.change::<&[u8]>(slot, Op::Unmap { cell }))
+}
+/// Frees the cells of some of an object's large attributes. A change that takes their names away, or sets them anew, follows.
+pub fn free(core: &mut Core, slot: u32, which: impl Fn(&Large) -> bool) -> StoreResult<()> {
+    let Some(node) = core.objects.node(slot).filter(|node| !node.large().is_empty()) else { return Ok(()) };
+    let gone: Vec<Range<u64>> = node.large().iter().filter(|large| which(large)).map(Large::cells).collect();
+    let mut cells: Vec<u64> =
+        node.chunks.iter().map(|chunk| chunk.cell).filter(|cell| gone.iter().any(|range| range.contains(cell))).collect();
+    cells.dedup();
+    if planted(Bug::KeepLargeAttr) {
+        cells.pop();
     }
-    /// An attribute of an object that is in memory.
-    pub fn attr(&mut self, coll: CollId, slot: u32, name: &[u8]) -> StoreResult<Option<Bytes>> {
-        let node = self.objects.node(slot).expect("it was found");
-        if let Some(value) = node.attrs.get(name) {
-            return Ok(Some(Bytes::copy_from_slice(value)));
-        }
-        let Some(range) = node.large().iter().find(|large| large.name() == name).map(Large::range) else { return Ok(None) };
-        Ok(self.collect_beyond(&mut Target { coll, slot, ticket: ask() }, &[range])?.pop())
+    cells.into_iter().try_for_each(|cell| core.change::<&[u8]>(slot, Op::Unmap { cell }))
+}
+/// An attribute of an object that is in memory.
+pub fn get(core: &mut Core, coll: CollId, slot: u32, name: &[u8]) -> StoreResult<Option<Bytes>> {
+    let node = core.objects.node(slot).expect("it was found");
+    if let Some(value) = node.attrs.get(name) {
+        return Ok(Some(Bytes::copy_from_slice(value)));
     }
-    /// All of them, ascending by name.
-    pub fn attrs(&mut self, coll: CollId, slot: u32) -> StoreResult<Vec<(ByteStr, Bytes)>> {
-        let node = self.objects.node(slot).expect("it was found");
-        let mut all: Vec<(ByteStr, Bytes)> =
-            node.attrs.iter().map(|(name, value)| (ByteStr::from(name), Bytes::copy_from_slice(value))).collect();
-        if node.large().is_empty() {
-            return Ok(all);
-        }
-        let names: Vec<ByteStr> = node.large().iter().map(|large| ByteStr::from(large.name())).collect();
-        let ranges: Vec<Range<u64>> = node.large().iter().map(Large::range).collect();
-        let values = self.collect_beyond(&mut Target { coll, slot, ticket: ask() }, &ranges)?;
-        all.extend(names.into_iter().zip(values));
-        all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        Ok(all)
+    let Some(range) = node.large().iter().find(|large| large.name() == name).map(Large::range) else { return Ok(None) };
+    Ok(beyond(core, &mut Target { coll, slot, ticket: ask() }, &[range])?.pop())
+}
+/// All of them, ascending by name.
+pub fn all(core: &mut Core, coll: CollId, slot: u32) -> StoreResult<Vec<(ByteStr, Bytes)>> {
+    let node = core.objects.node(slot).expect("it was found");
+    let mut all: Vec<(ByteStr, Bytes)> =
+        node.attrs.iter().map(|(name, value)| (ByteStr::from(name), Bytes::copy_from_slice(value))).collect();
+    if node.large().is_empty() {
+        return Ok(all);
     }
+    let names: Vec<ByteStr> = node.large().iter().map(|large| ByteStr::from(large.name())).collect();
+    let ranges: Vec<Range<u64>> = node.large().iter().map(Large::range).collect();
+    let values = beyond(core, &mut Target { coll, slot, ticket: ask() }, &ranges)?;
+    all.extend(names.into_iter().zip(values));
+    all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    Ok(all)
 }
 
 #[cfg(test)]

@@ -6,7 +6,9 @@ use crate::damaged::Damage;
 use crate::fsck::FsckReport;
 use crate::io::Wrote;
 use crate::key;
-use crate::layout::VERSION;
+#[cfg(test)]
+use crate::layout::WITH_PLACES;
+use crate::layout::{UNFINALIZED, VERSION};
 use crate::objects;
 use crate::onode::{Onode, Usage};
 use crate::recover::{self, OpenError};
@@ -71,12 +73,12 @@ impl BlockStore {
     /// The same as a program of version 7 made it: for tests and the simulator.
     #[doc(hidden)]
     pub fn mkfs_before(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
-        recover::mkfs(disks, uuid, crate::layout::UNFINALIZED)
+        recover::mkfs(disks, uuid, UNFINALIZED)
     }
     /// And as one of version 8.
     #[cfg(test)]
     pub(crate) fn mkfs_with_places(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
-        recover::mkfs(disks, uuid, crate::layout::WITH_PLACES)
+        recover::mkfs(disks, uuid, WITH_PLACES)
     }
     pub fn open(config: Config, disks: Box<dyn Disks>) -> Result<Self, OpenError> {
         recover::open(config, disks).map(|core| Self(RefCell::new(core)))
@@ -326,14 +328,16 @@ impl ObjectStore for BlockStore {
         self.node(coll, obj, |o| crate::read::extents(o, offset, len))
     }
     fn attr(&self, coll: CollId, obj: &GHObject, name: &[u8]) -> StoreResult<Option<Bytes>> {
-        self.object(coll, obj, |core, slot| core.attr(coll, slot, name))
+        self.object(coll, obj, |core, slot| attr_cells::get(core, coll, slot, name))
     }
     fn two_attrs(&self, coll: CollId, obj: &GHObject, names: [&[u8]; 2]) -> StoreResult<[Option<Bytes>; 2]> {
         self.object(coll, obj, |core, slot| {
             let two = core.objects.node(slot).expect("it was found").attrs.two(names);
             // No large one is read together with another: what an object keeps of itself is small.
             let [a, b] = two;
-            let or = |core: &mut Core, found: Option<Bytes>, name| if found.is_some() { Ok(found) } else { core.attr(coll, slot, name) };
+            let or = |core: &mut Core, found: Option<Bytes>, name| {
+                if found.is_some() { Ok(found) } else { attr_cells::get(core, coll, slot, name) }
+            };
             Ok([or(core, a, names[0])?, or(core, b, names[1])?])
         })
     }
@@ -344,7 +348,7 @@ impl ObjectStore for BlockStore {
         })
     }
     fn attrs(&self, coll: CollId, obj: &GHObject) -> StoreResult<Vec<(ByteStr, Bytes)>> {
-        self.object(coll, obj, |core, slot| core.attrs(coll, slot))
+        self.object(coll, obj, |core, slot| attr_cells::all(core, coll, slot))
     }
     fn omap_header(&self, coll: CollId, obj: &GHObject) -> StoreResult<Bytes> {
         self.object(coll, obj, |core, slot| {

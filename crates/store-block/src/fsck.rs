@@ -64,6 +64,28 @@ impl FsckReport {
     }
 }
 
+/// Reads the values of an object's large attributes.
+fn check_attrs(core: &mut Core, coll: CollId, name: &GHObject, node: &Onode, report: &mut FsckReport) {
+    for large in node.large() {
+        let mut tries = 0;
+        loop {
+            let value = core.slot(coll, name, &mut ask()).and_then(|slot| {
+                core.objects.look(slot);
+                attr_cells::get(core, coll, slot, large.name())
+            });
+            match value {
+                Ok(value) => break report.data_bytes += value.map_or(0, |value| value.len()) as u64,
+                Err(StoreError::Wait(_)) if tries < 1000 && !core.is_stopped() => {
+                    tries += 1;
+                    core.io.wait();
+                    core.poll();
+                }
+                Err(e) => break report.error(format!("{name}, a large attribute: {e}")),
+            }
+        }
+    }
+}
+
 /// What the objects say.
 #[derive(Default)]
 struct Owned {
@@ -180,7 +202,7 @@ impl Core {
             });
             for (coll, name, node) in to_read {
                 self.check_data(coll, &name, &node, report);
-                self.check_attrs(coll, &name, &node, report);
+                check_attrs(self, coll, &name, &node, report);
             }
         }
         owned.incomplete |= incomplete;
@@ -290,35 +312,6 @@ impl Core {
         }
     }
 
-    /// Reads the values of an object's large attributes.
-    fn check_attrs(&mut self, coll: CollId, name: &GHObject, node: &Onode, report: &mut FsckReport) {
-        for large in node.large() {
-            let mut tries = 0;
-            loop {
-                let slot = match self.slot(coll, name, &mut ask()) {
-                    Ok(slot) => Ok(slot),
-                    Err(StoreError::Wait(_)) => {
-                        self.io.wait();
-                        self.poll();
-                        continue;
-                    }
-                    Err(e) => Err(e),
-                };
-                match slot.and_then(|slot| {
-                    self.objects.look(slot);
-                    self.attr(coll, slot, large.name())
-                }) {
-                    Ok(value) => break report.data_bytes += value.map_or(0, |value| value.len()) as u64,
-                    Err(StoreError::Wait(_)) if tries < 1000 && !self.is_stopped() => {
-                        tries += 1;
-                        self.io.wait();
-                        self.poll();
-                    }
-                    Err(e) => break report.error(format!("{name}, a large attribute: {e}")),
-                }
-            }
-        }
-    }
     fn check_data(&mut self, coll: CollId, name: &GHObject, node: &Onode, report: &mut FsckReport) {
         let mut at = 0;
         let mut tries = 0;

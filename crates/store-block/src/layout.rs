@@ -19,13 +19,20 @@
 //! - A page of metadata (a leaf, a piece of the index) lies on the meta device, or, when that is full, in chunks that the data device lends:
 //!   numbers of blocks from [`ON_DATA`] on are those of the data device. A page may lie in several pieces.
 //!
-//! The version of all this is [`VERSION`]. A store of one since [`OLDEST`] is opened (labels keep theirs); of another, it is refused. Version 2 has rows of a group's log in a short form beside those of version 1: `pg_row`. Version 3
-//! has metadata on the data device, pages in pieces (`HIX3`, an index that says so), and rows beside damaged leaves. Version 4 has
-//! changes beside records (`spill`), and omaps that stand on layers (`layers`). Version 5 has a list of the index's pieces where a superblock has no
-//! room for them all. Version 6 has blocks that were damaged when a part of them was written ([`SPOILED`]). Version 7 has ranges
-//! of an object's blocks that nothing was written to (`holes`). Version 8 has cells of an object in several places (`onode`). Version 9 has large attributes
-//! in cells behind an object's data (`attr_cells`). A store of version 7 or 8 stays what it is, and readable by the program that wrote it, until it is
-//! finalized; an older one is of version 7 from its opening on.
+//! The version of all this is [`VERSION`]. A store of one since [`OLDEST`] is opened (labels keep theirs); of another, it is refused.
+//! A store of version 7 or 8 stays as it is, and readable by the program that wrote it, until it is finalized; an older one is of
+//! version 7 from its opening on.
+//!
+//! | version | has |
+//! |---|---|
+//! | 2 | rows of a group's log in a short form beside those of version 1: `pg_row` |
+//! | 3 | metadata on the data device, pages in pieces (`HIX3`, an index that says so), rows beside damaged leaves |
+//! | 4 | changes beside records (`spill`), omaps that stand on layers (`layers`) |
+//! | 5 | a list of the index's pieces where a superblock has no room for them all |
+//! | 6 | blocks that were damaged when a part of them was written ([`SPOILED`]) |
+//! | 7 | ranges of an object's blocks that nothing was written to (`holes`) |
+//! | 8 | cells of an object in several places (`onode`) |
+//! | 9 | large attributes in cells behind an object's data (`attr_cells`) |
 
 use bytes::Bytes;
 use disk::Dev;
@@ -33,7 +40,7 @@ use store::ReadData;
 
 /// Counts changes of the layout.
 pub const VERSION: u32 = 9;
-/// The version that a store of an older one has when it was opened and not finalized: all that this program writes into it is of that version.
+/// The version of a store that was older, was opened and is not finalized: all that this program writes into it is of that version.
 pub const UNFINALIZED: u32 = 7;
 /// Stores since this version have cells in several places.
 pub const WITH_PLACES: u32 = 8;

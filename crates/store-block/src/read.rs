@@ -11,7 +11,7 @@ use crate::state::{Core, OWN};
 use crate::write::Target;
 use bytes::Bytes;
 use smallvec::SmallVec;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use store::{ListPage, ReadData, StoreError, StoreResult};
 use types::{CollId, GHObject, IntervalSet};
 
@@ -23,7 +23,7 @@ enum Piece {
     /// A block that was damaged when a part of it was written.
     Spoiled,
     /// Blocks to be read, and which of the crcs that were gathered are theirs.
-    Device(Extent, std::ops::Range<usize>),
+    Device(Extent, Range<usize>),
 }
 
 /// Pieces with the blocks of each, and the crcs of those that are to be read.
@@ -64,6 +64,23 @@ pub fn blocks(node: &Onode, offset: u64, len: u64) -> IntervalSet {
         }
     }
     out
+}
+
+/// Ranges behind an object's data, each into memory of its own: all of them, or what is missing is asked for at once.
+pub fn beyond(core: &mut Core, t: &mut Target, ranges: &[Range<u64>]) -> StoreResult<Vec<Bytes>> {
+    let (mut came, mut missing, mut all) = (Came::new(), Ok(()), Vec::with_capacity(ranges.len()));
+    core.reads.asked(ranges.iter().map(|range| (range.end - range.start) as usize).sum());
+    for range in ranges {
+        let mut out = ReadData::new();
+        match core.gather(t, range.clone(), false, &mut out, &mut came) {
+            Ok(()) => all.push(Bytes::from(out.flat().to_vec())),
+            Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
+            other => return other.map(|()| Vec::new()),
+        }
+    }
+    missing?;
+    came.iter().for_each(|extent| core.reads.used(extent));
+    Ok(all)
 }
 
 impl Core {
@@ -126,7 +143,7 @@ impl Core {
     /// Appends a range of an object's data, cut at its end. Everything that must be read for it is asked for at once.
     pub fn collect(&mut self, t: &mut Target, offset: u64, len: u64, out: &mut ReadData) -> StoreResult<()> {
         let mut came = Came::new();
-        let end = self.end_of(t.slot, offset, len);
+        let end = offset.saturating_add(len).min(self.objects.size(t.slot));
         self.reads.asked(end.saturating_sub(offset) as usize);
         self.gather(t, offset..end, true, out, &mut came)?;
         came.iter().for_each(|extent| self.reads.used(extent));
@@ -137,7 +154,7 @@ impl Core {
         let (mut came, mut missing) = (Came::new(), Ok(()));
         self.reads.asked(ranges.size() as usize);
         for (offset, len) in ranges.iter() {
-            let end = self.end_of(t.slot, offset, len);
+            let end = offset.saturating_add(len).min(self.objects.size(t.slot));
             match self.gather(t, offset..end, false, out, &mut came) {
                 Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
                 other => other?,
@@ -147,31 +164,11 @@ impl Core {
         came.iter().for_each(|extent| self.reads.used(extent));
         Ok(())
     }
-    /// Ranges behind an object's data, each into memory of its own: all of them, or what is missing is asked for at once.
-    pub fn collect_beyond(&mut self, t: &mut Target, ranges: &[std::ops::Range<u64>]) -> StoreResult<Vec<Bytes>> {
-        let (mut came, mut missing, mut all) = (Came::new(), Ok(()), Vec::with_capacity(ranges.len()));
-        self.reads.asked(ranges.iter().map(|range| (range.end - range.start) as usize).sum());
-        for range in ranges {
-            let mut out = ReadData::new();
-            match self.gather(t, range.clone(), false, &mut out, &mut came) {
-                Ok(()) => all.push(Bytes::from(out.flat().to_vec())),
-                Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
-                other => return other.map(|()| Vec::new()),
-            }
-        }
-        missing?;
-        came.iter().for_each(|extent| self.reads.used(extent));
-        Ok(all)
-    }
-    /// Where a range of an object's data ends: at the object's end at the latest.
-    fn end_of(&self, slot: u32, offset: u64, len: u64) -> u64 {
-        offset.saturating_add(len).min(self.objects.size(slot))
-    }
     /// Appends a range, and notes what of it `came` from the device. `alone`: it is all that the caller asks for.
     fn gather(
         &mut self,
         t: &mut Target,
-        std::ops::Range { start: offset, end }: std::ops::Range<u64>,
+        Range { start: offset, end }: Range<u64>,
         alone: bool,
         out: &mut ReadData,
         came: &mut Came,

@@ -21,13 +21,13 @@ pub struct ObjectStat {
 pub struct AttrsMax {
     /// Bytes of one value.
     pub one: usize,
-    /// Bytes of all that clients set on one object, names and values. The object's own (`_`, `snapset`) come beside them; the OSD bounds what they
-    /// grow by.
+    /// Bytes of all that clients set on one object, names and values. The object's own (`_`, `snapset`) come beside them; the OSD
+    /// bounds their growth.
     pub all: usize,
 }
 
-/// Source: ours. Stock's BlueStore has no bound of its own; gateways keep manifests and lifecycles of some hundred KiB in one, and `rados bench
-/// --write-xattr` writes its objects of 4 MiB as attributes.
+/// Source: ours. Stock's BlueStore has no bound of its own; gateways keep manifests and lifecycles of some hundred KiB in one, and
+/// `rados bench --write-xattr` writes its objects of 4 MiB as attributes.
 impl Default for AttrsMax {
     fn default() -> Self {
         Self { one: 4 << 20, all: 16 << 20 }

@@ -89,7 +89,7 @@ struct Eyes<'a> {
     before: Option<(Sample, Option<Counted>)>,
     after: Option<(Sample, Option<Counted>)>,
     samples: File,
-    /// What the servers had used at each look.
+    /// CPU that the servers had used, at each look.
     points: Vec<Point>,
     rss: u64,
     died: bool,

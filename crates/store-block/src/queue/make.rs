@@ -5,6 +5,7 @@
 
 use super::growth::{self, images};
 use super::{Made, Queued, Slots, of_coll};
+use crate::attr_cells;
 use crate::key;
 use crate::layers::{DEPTH_MAX, SHARE_MIN};
 use crate::log::Log;
@@ -271,19 +272,19 @@ impl Core {
             TxKind::Remove if self.there(slot) => self.change::<&[u8]>(slot, Op::Remove),
             TxKind::SetAttr { name, value } => {
                 must(self)?;
-                self.put_attr(&mut t, name.as_slice(), value)
+                attr_cells::put(self, &mut t, name.as_slice(), value)
             }
             TxKind::SetAttrs(attrs) => {
                 must(self)?;
-                self.make_rows(attrs, part, |core, (name, value)| core.put_attr(&mut t.clone(), name.as_slice(), value))
+                self.make_rows(attrs, part, |core, (name, value)| attr_cells::put(core, &mut t.clone(), name.as_slice(), value))
             }
             TxKind::RmAttr { name } => {
                 must(self)?;
-                self.free_large(slot, |large| large.name() == name.as_slice())?;
+                attr_cells::free(self, slot, |large| large.name() == name.as_slice())?;
                 self.change(slot, Op::RmAttr { name: name.as_slice() })
             }
             TxKind::RmAttrs if self.there(slot) => {
-                self.free_large(slot, |_| true)?;
+                attr_cells::free(self, slot, |_| true)?;
                 self.change::<&[u8]>(slot, Op::RmAttrs)
             }
             TxKind::Clone { to } => {

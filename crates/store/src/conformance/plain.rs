@@ -48,12 +48,6 @@ macro_rules! forward_reads {
         ) -> $crate::StoreResult<Option<$crate::__types::Bytes>> {
             self.$inner.attr(coll, obj, name)
         }
-        fn attrs_bytes(&self, coll: $crate::CollId, obj: &$crate::__types::GHObject) -> $crate::StoreResult<u64> {
-            self.$inner.attrs_bytes(coll, obj)
-        }
-        fn attrs_max(&self) -> $crate::AttrsMax {
-            self.$inner.attrs_max()
-        }
         fn attrs(
             &self,
             coll: $crate::__types::CollId,

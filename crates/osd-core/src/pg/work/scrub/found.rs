@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::scrub_results::{InconsistentObj, InconsistentSnapset};
 use types::{EVersion, HObject, ObjectStatSum, PgShard, SpgId};
 
-/// What is compared, and how it is called.
+/// The copies that are compared, and how that is called.
 #[derive(Debug, Clone, Copy)]
 pub struct Comparing {
     pub pgid: SpgId,
@@ -43,7 +43,7 @@ pub struct NewDigests {
     pub omap: Option<u32>,
 }
 
-/// What comparing found.
+/// The result of comparing.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     pub objects: Vec<InconsistentObj>,

@@ -93,6 +93,16 @@ enum State {
     Over,
 }
 
+/// Attributes of the chunk that is chosen, as far as it was looked at: a look that waits for the store goes on from here.
+#[derive(Debug, Default)]
+struct Weighed {
+    upto: Option<GHObject>,
+    /// The name that the last of them has, bytes of its objects, and bytes of the names before it.
+    name: Option<HObject>,
+    of_name: u64,
+    bytes: u64,
+}
+
 /// How large chunks are, and how long it rests between them.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
@@ -128,6 +138,7 @@ pub struct Scrub {
     state: State,
     /// Everything before it was looked at.
     at: HObject,
+    weighed: Weighed,
     /// Heads of names to inspect.
     suspects: VecDeque<HObject>,
     /// How often the chunk was taken.
@@ -162,6 +173,7 @@ impl Scrub {
             awaited: BTreeSet::new(),
             state: State::Choosing,
             at: first,
+            weighed: Weighed::default(),
             suspects: VecDeque::new(),
             preemptions: 0,
             found: Found::default(),
@@ -348,6 +360,7 @@ impl Scrub {
                 Some(order) if self.at.max => self.through(order, env.out),
                 Some(_) => {
                     let end = self.choose(env)?;
+                    self.weighed = Weighed::default();
                     self.take(self.at.clone(), end, None, env);
                 }
             },
@@ -363,15 +376,16 @@ impl Scrub {
     }
 
     /// Where the next chunk ends: before the name that follows so many objects.
-    fn choose(&self, env: &Env<'_>) -> Result<HObject, StoreError> {
+    fn choose(&mut self, env: &Env<'_>) -> Result<HObject, StoreError> {
         let max = (env.pace.names_max >> self.preemptions.min(16)).max(1);
         let mut from = first_of(env.coll, self.at.clone());
         loop {
             let page = env.store.list(env.coll, &from, &GHObject::max(), max)?;
+            let large = self.before_large(&page.objects, env)?;
             let first = page.objects.first().map(|first| first.hobj.at_snap(0));
             // A chunk of nothing but a part of one name goes on to the name's end.
             let ends = |end: &HObject| *end > self.at && first.as_ref().is_none_or(|first| first < end);
-            if let Some(end) = self.before_large(&page.objects, env)?.filter(ends) {
+            if let Some(end) = large.filter(ends) {
                 return Ok(end);
             }
             let Some(next) = page.next else { return Ok(HObject::max()) };
@@ -383,20 +397,25 @@ impl Scrub {
         }
     }
     /// The first name of these whose attributes make a map too large, with those of the names before it: maps hold all attributes.
-    fn before_large(&self, objects: &[GHObject], env: &Env<'_>) -> Result<Option<HObject>, StoreError> {
-        let (mut bytes, mut of_name, mut name) = (0, 0, None);
+    fn before_large(&mut self, objects: &[GHObject], env: &Env<'_>) -> Result<Option<HObject>, StoreError> {
+        let known = &mut self.weighed;
         for object in objects {
-            let here = object.hobj.at_snap(0);
-            if name.as_ref() != Some(&here) {
-                (bytes, of_name, name) = (bytes + of_name, 0, Some(here));
+            if known.upto.as_ref().is_some_and(|upto| object <= upto) {
+                continue;
             }
-            of_name += match env.store.attrs_bytes(env.coll, object) {
+            let here = match env.store.attrs_bytes(env.coll, object) {
                 Err(error @ StoreError::Wait(_)) => return Err(error),
-                // What can't be told now is found by the scan.
+                // The scan finds why.
                 other => other.unwrap_or(0),
             };
-            if bytes > 0 && bytes + of_name > MAP_ATTR_BYTES {
-                return Ok(name);
+            let name = object.hobj.at_snap(0);
+            if known.name.as_ref() != Some(&name) {
+                (known.bytes, known.of_name, known.name) = (known.bytes + known.of_name, 0, Some(name));
+            }
+            known.of_name += here;
+            known.upto = Some(object.clone());
+            if known.bytes > 0 && known.bytes + known.of_name > MAP_ATTR_BYTES {
+                return Ok(known.name.clone());
             }
         }
         Ok(None)
