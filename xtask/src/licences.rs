@@ -1,12 +1,14 @@
 //! The licences of all crates that the program links: each text that lies in one of them, once, below the crates that have it.
 //!
-//! Absent: which licences are allowed (`deny.toml`), and those of images' packages, which come with these.
+//! Beside them those of packages whose libraries a static program has in it. Absent: which licences are allowed (`deny.toml`), and those of
+//! images' packages, which come with these.
 
 use crate::sbom::{Linked, linked_crates};
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
+use suites::oci::system::Packages;
 
 /// How files with a licence begin, in small letters.
 const BEGINNINGS: [&str; 5] = ["license", "licence", "copying", "notice", "unlicense"];
@@ -27,8 +29,8 @@ fn texts_of(one: &Linked) -> Result<BTreeSet<String>> {
     Ok(texts)
 }
 
-/// All of them as one text.
-pub fn texts() -> Result<String> {
+/// All of them as one text, behind those of `packages` of this machine.
+pub fn texts(packages: &Packages) -> Result<String> {
     let mut by_text: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut without = BTreeSet::new();
     for one in linked_crates()? {
@@ -41,7 +43,12 @@ pub fn texts() -> Result<String> {
             by_text.entry(text).or_default().insert(name.clone());
         }
     }
-    let mut all = String::from("Licences of the crates that humboldt links. Its own are MIT or Apache-2.0: LICENSE-MIT, LICENSE-APACHE.\n");
+    let mut all = String::from("Licences of all that humboldt links. Its own are MIT or Apache-2.0: LICENSE-MIT, LICENSE-APACHE.\n");
+    for (name, version) in packages {
+        let path = format!("/usr/share/doc/{name}/copyright");
+        let text = fs::read_to_string(&path).with_context(|| path)?;
+        let _ = write!(all, "\n{LINE}\n  {name} {version} (of Debian)\n\n{}\n", text.trim());
+    }
     let list = |names: &BTreeSet<String>| names.iter().map(|name| format!("  {name}\n")).collect::<String>();
     for (text, names) in &by_text {
         let _ = write!(all, "\n{LINE}\n{}\n{text}\n", list(names));
@@ -58,7 +65,8 @@ mod tests {
 
     #[test]
     fn each_crate_of_others_is_named_and_each_text_stands_once() {
-        let all = texts().unwrap();
+        let all = texts(&Packages::from([("libc6".into(), "2.36".into())])).unwrap();
+        assert!(all.contains("  libc6 2.36 (of Debian)\n") && all.contains("Lesser General Public"));
         for one in linked_crates().unwrap() {
             assert!(all.contains(&format!("  {} {} (", one.name, one.version)), "{}", one.name);
         }

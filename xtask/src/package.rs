@@ -3,6 +3,8 @@
 //! Holds what goes where. dpkg-deb makes the archive; the case `package_installs` tries it in fresh Debian systems. Both depend on their
 //! content alone.
 
+use crate::licences;
+use crate::sbom::sbom_with;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use suites::cluster::{Build, binary, build, take};
+use suites::oci::system::{Packages, System};
 use suites::oci::tree;
 use suites::run::{must, quietly, root, run};
 
@@ -88,8 +91,9 @@ fn install(built: &Path, tree: &Path) -> Result<()> {
         put(&root().join("packaging").join(name), &tree.join(place), 0o644)?;
     }
     fs::create_dir_all(tree.join("usr/share/doc/humboldt"))?;
-    fs::write(tree.join("usr/share/doc/humboldt/sbom.cdx.json"), crate::sbom::sbom()?)?;
-    fs::write(tree.join("usr/share/doc/humboldt").join(LICENCES), crate::licences::texts()?)?;
+    let linked = linked_packages(&program)?;
+    fs::write(tree.join("usr/share/doc/humboldt/sbom.cdx.json"), sbom_with(&linked)?)?;
+    fs::write(tree.join("usr/share/doc/humboldt").join(LICENCES), licences::texts(&linked)?)?;
     for name in DOCS {
         put(&root().join(name), &tree.join("usr/share/doc/humboldt").join(name), 0o644)?;
     }
@@ -129,6 +133,14 @@ fn control(tree: &Path, version: &str) -> Result<()> {
         put(&root().join("packaging").join(name), &debian.join(name), 0o755)?;
     }
     Ok(())
+}
+
+/// Packages of this machine whose libraries are in the program: that of glibc in a static one.
+pub fn linked_packages(program: &Path) -> Result<Packages> {
+    if glibc(program)?.is_some() {
+        return Ok(Packages::new());
+    }
+    System(None).packages(&["/usr/lib/x86_64-linux-gnu/libc.a".to_string()]).context("the package of the libc that is linked")
 }
 
 /// The newest version of glibc that the program asks for; none of one that is static.

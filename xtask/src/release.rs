@@ -55,6 +55,7 @@ fn artefacts(program: &Path, out: &Path, time: u64) -> Result<String> {
     let _ = fs::remove_dir_all(out);
     let version = env!("CARGO_PKG_VERSION");
     let tree = package::both(program, out, time)?.tree;
+    let linked = package::linked_packages(&tree.join("usr/bin/humboldt"))?;
     let docs = tree.join("usr/share/doc/humboldt");
     for name in NAMES {
         let source = Source { program: &tree.join("usr/bin/humboldt"), version, time, docs: Some(&docs), work: out };
@@ -64,7 +65,8 @@ fn artefacts(program: &Path, out: &Path, time: u64) -> Result<String> {
         println!("image {name}: {mib} MiB unpacked");
         tree::pack(&made.layout, time, &out.join(format!("{name}-{version}-linux-amd64.oci.tar")))?;
         fs::remove_dir_all(&made.layout)?;
-        fs::write(out.join(format!("{name}-{version}.cdx.json")), sbom::sbom_with(&made.packages)?)?;
+        let packages = linked.clone().into_iter().chain(made.packages).collect();
+        fs::write(out.join(format!("{name}-{version}.cdx.json")), sbom::sbom_with(&packages)?)?;
     }
     fs::copy(docs.join(package::LICENCES), out.join(package::LICENCES))?;
     fs::remove_dir_all(&tree)?;

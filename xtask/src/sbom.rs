@@ -22,12 +22,7 @@ pub struct Linked {
     pub folder: PathBuf,
 }
 
-/// The bill of what is locked now.
-pub fn sbom() -> Result<String> {
-    sbom_with(&Packages::new())
-}
-
-/// The same, beside packages of Debian.
+/// The bill of all crates that are locked now, and of packages of Debian beside them.
 pub fn sbom_with(packages: &Packages) -> Result<String> {
     let locked = std::fs::read_to_string(root().join("Cargo.lock"))?;
     let mut bill = bill(&metadata()?, &checksums(&locked))?;
@@ -138,7 +133,7 @@ mod tests {
 
     #[test]
     fn every_crate_that_is_linked_is_on_the_bill() {
-        let bill: Value = serde_json::from_str(&sbom().unwrap()).unwrap();
+        let bill: Value = serde_json::from_str(&sbom_with(&Packages::new()).unwrap()).unwrap();
         let named = |name: &str| bill["components"].as_array().unwrap().iter().find(|c| c["name"] == name).cloned();
         let tokio = named("tokio").expect("the shells have it");
         assert!(tokio["hashes"][0]["content"].as_str().is_some_and(|sum| sum.len() == 64) && tokio["licenses"][0]["expression"] == "MIT");

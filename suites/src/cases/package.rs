@@ -42,7 +42,8 @@ impl System {
     }
     fn inside(&self, line: &str) -> Command {
         let mut cmd = Command::new("chroot");
-        cmd.arg(&self.root).args(["/bin/sh", "-c", line]);
+        // Packages' scripts would make their files in a folder that is not there.
+        cmd.env_remove("TMPDIR").arg(&self.root).args(["/bin/sh", "-c", line]);
         cmd
     }
     fn must(&self, line: &str) -> Result<String> {

@@ -81,12 +81,11 @@ pub fn make(name: &str, source: &Source<'_>) -> Result<Made> {
 fn image(name: &str, source: &Source<'_>, with_gateway: bool) -> Image {
     let mut entry_point: Vec<String> = ["/usr/bin/humboldt", "up", "--dir", DATA].map(String::from).into();
     let mut ports = vec![PORT, HEALTH_PORT];
-    let (mut title, mut licences) = ("A Ceph cluster in one program", "MIT OR Apache-2.0");
+    let mut title = "A Ceph cluster in one program";
     if with_gateway {
         entry_point.extend(["--s3", "--s3-listen", "0.0.0.0"].map(String::from));
         ports.push(S3_PORT);
         title = "A Ceph cluster in one program, with S3 by radosgw 18.2";
-        licences = "(MIT OR Apache-2.0) AND LGPL-2.1-only";
     }
     Image {
         name: name.into(),
@@ -98,7 +97,8 @@ fn image(name: &str, source: &Source<'_>, with_gateway: bool) -> Image {
         ports,
         volume: DATA.into(),
         title: title.into(),
-        licences: licences.into(),
+        // The program's, and that of glibc in it, which is radosgw's as well.
+        licences: "(MIT OR Apache-2.0) AND LGPL-2.1-or-later".into(),
     }
 }
 
