@@ -82,6 +82,7 @@ fn several_osds() -> Result<()> {
     c.must(Pacific, "ceph osd pool create three 8")?;
     let pools = c.must(Pacific, "ceph osd pool ls detail")?;
     ensure!(pools.contains("'three' replicated size 3 min_size 2"), "a pool on three OSDs: {pools}");
+    read_from_replicas(&c)?;
     c.must(Pacific, "ceph osd pool rm three three --yes-i-really-really-mean-it")?;
     // Groups of one copy have somewhere to go.
     c.must(Pacific, "ceph config set global osd_pool_default_size 1")?;
@@ -96,6 +97,23 @@ fn several_osds() -> Result<()> {
     }
     fewer_places_and_groups(&c)?;
     c.stop()
+}
+
+/// An image is read from any member, and from the nearest one: each read has its answer.
+fn read_from_replicas(c: &Cluster) -> Result<()> {
+    let clean = || c.must(Pacific, "ceph pg stat").is_ok_and(|s| s.contains("8 active+clean"));
+    ensure!(until(Duration::from_secs(60), clean), "ceph pg stat says: {}", c.must(Pacific, "ceph pg stat")?);
+    c.must(Pacific, "rbd create --size 16M three/image")?;
+    c.must(Pacific, "rbd bench --io-type write --io-size 64K --io-total 16M three/image")?;
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
+    let at = format!("--crush_location host={}", host.trim().split('.').next().unwrap_or_default());
+    for policy in ["balance", "localize"] {
+        let how = format!("--rbd_read_from_replica_policy {policy} {at}");
+        let said =
+            c.must(Pacific, &format!("rbd bench {how} --io-type read --io-pattern rand --io-size 64K --io-total 16M three/image"))?;
+        ensure!(said.contains("elapsed"), "{policy}: {said}");
+    }
+    c.must(Pacific, "rbd rm --no-progress three/image").map(drop)
 }
 
 /// Groups go from one OSD to another as pgp_num says, and become fewer: objects are where they belong each time.
