@@ -79,7 +79,7 @@ impl Group {
             return Err("a write for a member that is not active".into());
         }
         let entries = Vec::<PgLogEntry>::from_bytes(&m.log).map_err(|e| e.to_string())?;
-        let mut txn = Transaction::from_bytes(&flat(&m.transaction)).map_err(|e| e.to_string())?;
+        let mut txn = Transaction::from_halves(&m.head, flat(&m.transaction)).map_err(|e| e.to_string())?;
         if !txn.colls().all(|coll| coll == self.coll || coll == CollId::PgTemp(self.pgid)) {
             return Err("a write outside of its group".into());
         }
