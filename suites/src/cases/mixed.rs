@@ -1,4 +1,4 @@
-//! Stock OSDs of 18.2 and ours with the same groups: as members of one, each of them leading some, while upstream's random workload runs and members
+//! Stock OSDs of 18.2 and 20.2 and ours with the same groups: as members of one, each of them leading some, while upstream's random workload runs and members
 //! die; and one after the other, with what radosgw made on the one read and changed on the other.
 //!
 //! A stock member checks ours: it ends by an assertion where a message says what no stock OSD would say.
@@ -6,7 +6,8 @@
 use super::Case;
 use super::radosgw::{ACCESS, SECRET, speak, told};
 use super::scrub::all_scrubbed;
-use crate::clients::{Release::Reef, reef_radosgw};
+use crate::clients::Release::{self, Reef, Tentacle};
+use crate::clients::reef_radosgw;
 use crate::gateway::{Gateway, admin, objects_of_data};
 use crate::run::{run, until};
 use crate::stock::{Daemons, PATIENCE, Plane, stock_control_plane, stock_osd};
@@ -17,7 +18,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub const CASES: &[Case] = &[
-    Case { name: "stock_and_our_osds_in_one_group", needs: &[Reef], run: mixed },
+    Case { name: "stock_and_our_osds_in_one_group", needs: &[Reef], run: || mixed(Reef) },
+    Case { name: "stock_and_our_osds_in_one_group_20.2", needs: &[Tentacle], run: || mixed(Tentacle) },
     Case { name: "stock_and_our_osds_take_a_bucket_in_turn", needs: &[Reef], run: bucket_in_turn },
 ];
 
@@ -31,8 +33,8 @@ const MIXES: [&str; 2] = ["--op copy_from 30", "--op setattr 25 --op rmattr 25"]
 const OPS: u32 = 2500;
 
 /// One of the two in a process of its own.
-fn workload(d: &Daemons, mix: &str) -> std::thread::JoinHandle<Result<()>> {
-    let mut cmd = Reef.command(&d.conf, "ceph_test_rados");
+fn workload(release: Release, d: &Daemons, mix: &str) -> std::thread::JoinHandle<Result<()>> {
+    let mut cmd = release.command(&d.conf, "ceph_test_rados");
     cmd.args(["--pool", "mixed", "--max-ops", &OPS.to_string()])
         .args(SMALL.split_whitespace())
         .args(WORKLOAD.split_whitespace())
@@ -73,9 +75,10 @@ fn is_damaged(pg: &Value) -> bool {
     pg["state"].as_str().is_some_and(|state| state.contains("inconsistent"))
 }
 
-fn mixed() -> Result<()> {
-    Reef.install_tests()?;
-    let mut d = stock_control_plane("mixed-groups", &Plane { monitors: 1, ..Plane::default() })?;
+fn mixed(release: Release) -> Result<()> {
+    release.install_tests()?;
+    let plane = Plane { monitors: 1, release, manager: release, ..Plane::default() };
+    let mut d = stock_control_plane(&format!("mixed-groups-{}", release.version()), &plane)?;
     // No stock memstore: a clone that recovery builds there by copying a whole, shorter clone into it ends where that one ends, among stock OSDs alone too.
     stock_osd(&mut d, 0, "bluestore")?;
     stock_osd(&mut d, 1, "bluestore")?;
@@ -98,7 +101,7 @@ fn mixed() -> Result<()> {
     ensure!((0..3).all(|osd| leaders.contains(&Some(osd))), "of 16 groups each OSD leads some: {leaders:?}");
 
     // Each dies once under the workload, ours without a warning, and comes back.
-    let tests = MIXES.map(|mix| workload(&d, mix));
+    let tests = MIXES.map(|mix| workload(release, &d, mix));
     for victim in ["osd.2", "osd.1", "osd.2"] {
         d.kill(victim)?;
         d.wait_up(2)?;
