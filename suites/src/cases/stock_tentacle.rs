@@ -5,14 +5,19 @@
 //! cluster of 20.2 that requires OSDs of 19.2 is run in its place.
 
 use super::Case;
+use super::mixed::{clean, copies_agree, ended_well, three_copies, workloads};
 use super::scrub::all_scrubbed;
-use crate::clients::Release::Tentacle;
+use crate::clients::Release::{Reef, Tentacle};
+use crate::clients::daemons;
 use crate::run::until;
 use crate::stock::{Daemons, PATIENCE, Plane, stock_control_plane, stock_osd};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-pub const CASES: &[Case] = &[Case { name: "stock_daemons_of_20.2_with_our_osds", needs: &[Tentacle], run: our_osds }];
+pub const CASES: &[Case] = &[
+    Case { name: "stock_daemons_of_20.2_with_our_osds", needs: &[Tentacle], run: our_osds },
+    Case { name: "stock_daemons_upgraded_to_20.2", needs: &[Reef, Tentacle], run: upgraded },
+];
 
 /// Words of a daemon's log by which a peer's maps or messages are not what it expects.
 const COMPLAINTS: [&str; 6] =
@@ -159,4 +164,48 @@ fn our_osds() -> Result<()> {
     no_complaint(&d)?;
     d.end("osd.0")?;
     d.end("osd.1")
+}
+
+/// Operations of each workload while the cluster is upgraded.
+const OPS: u32 = 6000;
+
+/// A cluster of 18.2 becomes one of 20.2 under load: each daemon ends and comes back, monitors first, and our OSDs last, which then say the
+/// new version.
+fn upgraded() -> Result<()> {
+    Reef.install_tests()?;
+    daemons(Tentacle)?;
+    let mut d = stock_control_plane("stock-upgraded", &Plane::default())?;
+    d.new_ours(0, "ssd", &["--store", "block", "--size", "2G"])?;
+    d.new_ours(1, "ssd", &["--store", "block", "--size", "2G"])?;
+    stock_osd(&mut d, 2, "bluestore")?;
+    d.wait_up(3)?;
+    three_copies(&d)?;
+    let (conf, of_osd) = (d.conf.clone(), d.dir.join("osd.2.conf"));
+    let tests = workloads(Reef, &d, OPS);
+    for monitor in ["mon.a", "mon.b", "mon.c"] {
+        d.kill(monitor)?;
+        d.stock_of(Tentacle, monitor, &conf)?;
+        d.wait("ceph quorum_status", "a quorum", |out| out.contains("\"quorum\":[0,1,2]"))?;
+    }
+    d.kill("mgr.x")?;
+    d.stock_of(Tentacle, "mgr.x", &conf)?;
+    d.wait("ceph status -f json", "the manager", |out| out.contains("\"available\":true"))?;
+    d.kill("osd.2")?;
+    d.wait_up(2)?;
+    d.stock_of(Tentacle, "osd.2", &of_osd)?;
+    d.wait_up(3)?;
+    clean(&d, "clean groups with a stock OSD of 20.2")?;
+    for ours in ["osd.0", "osd.1"] {
+        d.end(ours)?;
+        d.wait_up(2)?;
+        d.start(ours)?;
+        d.wait_up(3)?;
+        clean(&d, &format!("clean groups with {ours} again"))?;
+    }
+    one_version(&d)?;
+    d.must("ceph osd require-osd-release tentacle")?;
+    requires(&d, "tentacle")?;
+    ended_well(tests)?;
+    clean(&d, "clean groups at the end")?;
+    copies_agree(&d)
 }
