@@ -162,13 +162,13 @@ pub fn pacific_gateways() -> Result<()> {
 
 /// Stock monitor, manager and OSD of 18.2, for the cases that start them.
 pub fn reef_daemons() -> Result<()> {
-    Release::Reef.install()?;
-    let root = Release::Reef.chroot().expect("18.2 lives in a chroot");
-    if ["ceph-mon", "ceph-mgr", "ceph-osd"].iter().all(|d| root.join("usr/bin").join(d).exists()) {
-        return Ok(());
-    }
-    println!("installing stock daemons of 18.2");
-    apt_inside(&root, &["ceph-mon", "ceph-mgr", "ceph-osd"])
+    daemons(Release::Reef)
+}
+
+/// Stock monitor, manager and OSD of that release, for the cases that start them.
+pub fn daemons(release: Release) -> Result<()> {
+    let files = ["/usr/bin/ceph-mon", "/usr/bin/ceph-mgr", "/usr/bin/ceph-osd"];
+    packages(release, &files, &["ceph-mon", "ceph-mgr", "ceph-osd"])
 }
 
 /// The stock OSD of 20.2, for the cases that start it under monitors of 18.2.

@@ -1,8 +1,8 @@
-//! Clusters that mix stock daemons of 18.2 with ours: each daemon a process that is killed and started again by its name.
+//! Clusters that mix stock daemons of 18.2 or 20.2 with ours: each daemon a process that is killed and started again by its name.
 //!
 //! Holds the monitors, managers and OSDs, what is asked of them, and the network between them. What must come of it is the suites'.
 
-use crate::clients::{Release, Release::Reef, pacific_manager, reef_daemons};
+use crate::clients::{self, Release, Release::Reef, pacific_manager};
 use crate::cluster::binary;
 use crate::folders;
 use crate::netns::{self, Net};
@@ -27,6 +27,8 @@ pub const LOOK: Duration = Duration::from_secs(15);
 pub struct Daemons {
     pub dir: PathBuf,
     pub conf: PathBuf,
+    /// Of stock daemons where none is named, and of the clients that ask.
+    release: Release,
     running: BTreeMap<String, Child>,
     /// How each daemon that ever ran is started.
     ways: BTreeMap<String, Command>,
@@ -38,7 +40,10 @@ pub struct Daemons {
 
 impl Daemons {
     pub fn new(name: &str) -> Result<Self> {
-        reef_daemons()?;
+        Self::of(Reef, name)
+    }
+    pub fn of(release: Release, name: &str) -> Result<Self> {
+        clients::daemons(release)?;
         let dir = folders::fresh(name)?;
         for sub in ["log", "run"] {
             std::fs::create_dir_all(dir.join(sub))?;
@@ -46,6 +51,7 @@ impl Daemons {
         Ok(Self {
             conf: dir.join("ceph.conf"),
             dir,
+            release,
             running: BTreeMap::new(),
             ways: BTreeMap::new(),
             net: None,
@@ -78,7 +84,7 @@ impl Daemons {
     }
     /// `mon.a`, `mgr.x` or `osd.1` of stock.
     pub fn stock(&mut self, name: &str, conf: &Path) -> Result<()> {
-        self.stock_of(Reef, name, conf)
+        self.stock_of(self.release, name, conf)
     }
     pub fn stock_of(&mut self, release: Release, name: &str, conf: &Path) -> Result<()> {
         let (kind, id) = name.split_once('.').context("a daemon's name")?;
@@ -138,14 +144,14 @@ impl Daemons {
         std::fs::read_to_string(self.dir.join("log").join(format!("{name}.out"))).unwrap_or_default()
     }
 
-    /// A command line of a client of 18.2 that must succeed; its standard output.
+    /// A command line of a client of the cluster's release that must succeed; its standard output.
     pub fn must(&self, line: &str) -> Result<String> {
         self.must_within(line, COMMAND)
     }
     pub fn must_within(&self, line: &str, limit: Duration) -> Result<String> {
         let words = words(line);
         let args: Vec<&str> = words[1..].iter().map(String::as_str).collect();
-        let mut cmd = Reef.command(&self.conf, &words[0]);
+        let mut cmd = self.release.command(&self.conf, &words[0]);
         cmd.args(args);
         let out = run(&mut self.place("client", cmd), limit)?;
         ensure!(out.ok(), "`{line}` ended with {}:\n{}{}", out.code, out.stdout, out.stderr);
@@ -171,11 +177,11 @@ impl Daemons {
     /// What stay.py does with these words.
     fn stay(&self, args: &str) -> Command {
         let script = self.dir.join("stay.py");
-        // Where 18.2's Python sees it, too.
+        // Where the release's Python sees it, too.
         if !script.exists() {
             std::fs::copy(root().join("suites/src/stay.py"), &script).expect("a folder of ours");
         }
-        let mut cmd = Reef.command(&self.conf, "/usr/bin/python3");
+        let mut cmd = self.release.command(&self.conf, "/usr/bin/python3");
         cmd.arg(script).args(args.split(' '));
         self.place("client", cmd)
     }
@@ -269,6 +275,8 @@ pub fn register(d: &Daemons, id: u32, data: &Path) -> Result<String> {
 /// What a stock control plane is like.
 pub struct Plane {
     pub monitors: usize,
+    /// Of which release the monitors are, and OSDs and clients where no other is named.
+    pub release: Release,
     /// Of which release the manager is; 18.2's has no Python modules here.
     pub manager: Release,
     /// Monitors and manager think and report each second, instead of each five: a case that waits for what they say waits less.
@@ -283,13 +291,13 @@ pub struct Plane {
 
 impl Default for Plane {
     fn default() -> Self {
-        Self { monitors: 3, manager: Reef, brisk: true, secure: true, conf: "", nodes: 0 }
+        Self { monitors: 3, release: Reef, manager: Reef, brisk: true, secure: true, conf: "", nodes: 0 }
     }
 }
 
 /// Stock monitors and a stock manager. Everything with cephx.
 pub fn stock_control_plane(name: &str, plane: &Plane) -> Result<Daemons> {
-    let mut d = Daemons::new(name)?;
+    let mut d = Daemons::of(plane.release, name)?;
     if plane.manager == Release::Pacific {
         pacific_manager()?;
     }
@@ -350,7 +358,7 @@ pub fn stock_control_plane(name: &str, plane: &Plane) -> Result<Daemons> {
 
 /// Makes a stock OSD beside the others and starts it.
 pub fn stock_osd(d: &mut Daemons, id: u32, store: &str) -> Result<()> {
-    stock_osd_of(Reef, d, id, store)
+    stock_osd_of(d.release, d, id, store)
 }
 /// The same of any release that the monitors' can have beside them.
 pub fn stock_osd_of(release: Release, d: &mut Daemons, id: u32, store: &str) -> Result<()> {

@@ -1,9 +1,11 @@
 //! Feature bits: what one side of a connection may expect the other to understand.
 //!
-//! Holds each bit that an 18.2 cluster advertises, with what it obliges us to. A bit that was given out again since belongs to an
-//! incarnation, which a marker bit tells: a peer has the feature only if it has the bit **and** the marker.
+//! Holds each bit that an 18.2 cluster advertises, and those that 19.2 and 20.2 added for OSDs, with what it obliges us to. A bit that was
+//! given out again since belongs to an incarnation, which a marker bit tells: a peer has the feature only if it has the bit **and** the
+//! marker.
 //!
-//! Source of the facts: Ceph 18.2 `src/include/ceph_features.h`.
+//! Source of the facts: Ceph 18.2 `src/include/ceph_features.h`; 20.2's file of that name for [`LATER`]. `crates/types/ENCODINGS.md` has
+//! each encoding that differs between 18.2 and 20.2, with its source.
 
 /// Marks bits of the second incarnation.
 const INCARNATION_2: u64 = 1 << 57;
@@ -25,7 +27,8 @@ macro_rules! features {
         $( #[doc = $obliges] pub const $name: u64 = 1 << $bit | $inc; )*
         /// Every feature that we know, by bit.
         pub const TABLE: &[Feature] = &[ $( Feature { name: stringify!($name), mask: $name, obliges: $obliges }, )* ];
-        /// What a Reef daemon advertises, and so do ours in every role: monitors, OSDs, manager endpoint and client.
+        /// What a Reef daemon advertises, and so do our monitor, manager endpoint and client. Messages are encoded for it: later releases
+        /// read that.
         pub const SUPPORTED: u64 = $( $name )|*;
     };
 }
@@ -98,8 +101,23 @@ features! {
 /// Nanoseconds in objectstore_perf_stat_t: no 18.2 daemon advertises it, but peers of other builds may.
 pub const OS_PERF_STAT_NS: u64 = 1 << 17 | INCARNATION_3;
 
+/// Encodings of Squid: no 18.2 daemon advertises it.
+pub const SERVER_SQUID: u64 = 1 << 49 | INCARNATION_2;
 /// Encodings of Tentacle: no 18.2 daemon advertises it, but clients of that release do.
 pub const SERVER_TENTACLE: u64 = 1 << 50 | INCARNATION_2;
+
+/// Features of releases after 18.2 that our OSDs advertise.
+pub const LATER: &[Feature] = &[
+    Feature { name: "SERVER_SQUID", mask: SERVER_SQUID, obliges: "nothing on the wire: a cluster that requires OSDs of Squid asks for it" },
+    Feature {
+        name: "SERVER_TENTACLE",
+        mask: SERVER_TENTACLE,
+        obliges: "Transaction v10 from OSDs, pg_pool_t v32 in maps; a cluster that requires OSDs of Tentacle asks for it",
+    },
+];
+/// Advertised by our OSDs in every session, as by stock OSDs of 20.2. A monitor raises the release that it requires once all OSDs have
+/// booted with its feature.
+pub const OSD_SUPPORTED: u64 = SUPPORTED | SERVER_SQUID | SERVER_TENTACLE;
 
 /// True if `features` holds every bit of `mask`.
 pub const fn has(features: u64, mask: u64) -> bool {
@@ -131,5 +149,11 @@ mod tests {
     #[test]
     fn equals_what_reef_advertises() {
         assert_eq!(SUPPORTED, 0x3f01_cfbf_fffd_ffff);
+    }
+
+    #[test]
+    fn an_osd_has_what_reef_has_and_the_later_ones() {
+        assert_eq!(OSD_SUPPORTED, LATER.iter().fold(SUPPORTED, |all, later| all | later.mask));
+        assert_eq!(OSD_SUPPORTED & !SUPPORTED, 3 << 49);
     }
 }

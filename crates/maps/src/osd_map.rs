@@ -10,9 +10,6 @@ use types::{AddrType, EntityAddr, EntityAddrVec, Epoch, OsdId, PgId, PoolId, UTi
 /// A weight or affinity of one: 16.16 fixed point.
 pub const ONE: u32 = 0x1_0000;
 
-/// Encodings of Tentacle. We don't advertise it; maps of clusters that do are read and written all the same.
-pub const SERVER_TENTACLE: u64 = 1 << 50 | MARKERS;
-
 /// A profile of erasure coding: keys and values.
 pub type Profile = BTreeMap<String, String>;
 
@@ -205,10 +202,10 @@ impl OsdMap {
     /// The feature bits that this map and its Incremental are encoded with, whatever reads them: what all OSDs of the required release
     /// agree on, so that all have the same crc.
     pub fn canonical_features(&self) -> u64 {
-        let mut f = features::MAP_ENCODING | SERVER_TENTACLE;
+        let mut f = features::MAP_ENCODING | features::SERVER_TENTACLE;
         // Only the bit itself is taken away, not the markers that other bits share.
         let drops = [
-            (Release::TENTACLE, SERVER_TENTACLE & !MARKERS),
+            (Release::TENTACLE, features::SERVER_TENTACLE & !MARKERS),
             (Release::REEF, features::SERVER_REEF & !MARKERS),
             (Release::OCTOPUS, features::SERVER_OCTOPUS & !MARKERS),
             (Release::NAUTILUS, features::SERVER_NAUTILUS & !MARKERS),

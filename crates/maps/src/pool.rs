@@ -3,7 +3,6 @@
 //! Source of the encoding: Ceph 18.2 `src/osd/osd_types.cc` (`pg_pool_t`, versions 21 to 30 by features; 31 and 32 are later releases').
 
 use crate::flags::bits;
-use crate::osd_map::SERVER_TENTACLE;
 use crate::pool_opts::PoolOpts;
 use denc::{Decoder, Denc, DencError, Encoder, denc_struct};
 use std::collections::{BTreeMap, BTreeSet};
@@ -374,7 +373,7 @@ impl PgPool {
             26
         } else if !e.has(features::SERVER_NAUTILUS) {
             27
-        } else if e.has(SERVER_TENTACLE) {
+        } else if e.has(features::SERVER_TENTACLE) {
             32
         } else if self.stretch.bucket_count == 0 {
             29

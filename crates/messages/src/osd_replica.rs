@@ -1,7 +1,7 @@
 //! Writes from a primary to its replicas, and scrubs.
 //!
 //! Source of the facts: Ceph 18.2 `src/messages/{MOSDRepOp,MOSDRepOpReply,MOSDPGUpdateLogMissing,MOSDPGUpdateLogMissingReply,MOSDRepScrub,
-//! MOSDRepScrubMap,MOSDScrubReserve}.h`.
+//! MOSDRepScrubMap,MOSDScrubReserve}.h`; MOSDScrubReserve above v1 and MOSDPGPCT are of 20.2.
 
 use crate::macros::{front, open, too_old};
 use crate::{Message, RawMessage, Trace};
@@ -47,7 +47,9 @@ pub struct MOSDRepOp {
     pub updated_hit_set_history: Option<HitSetHistory>,
     /// Everything up to here is on disk everywhere.
     pub min_last_complete_ondisk: EVersion,
-    /// An encoded transaction, in pieces.
+    /// The transaction without its payloads, from primaries of 20.2; else empty.
+    pub head: Bytes,
+    /// An encoded transaction, in pieces; with a `head` its payloads.
     pub transaction: Vec<Bytes>,
     /// Where its first byte would have to lie in a page: see [`RawMessage::data_off`].
     pub data_off: u16,
@@ -70,7 +72,7 @@ impl Message for MOSDRepOp {
             e.put(&self.updated_hit_set_history);
             e.put(&self.min_last_complete_ondisk);
         });
-        RawMessage { tid: self.tid, data: self.transaction.clone(), data_off: self.data_off, ..raw }
+        RawMessage { tid: self.tid, middle: self.head.clone(), data: self.transaction.clone(), data_off: self.data_off, ..raw }
     }
     fn decode(raw: &RawMessage) -> Result<Self, DencError> {
         let d = &mut open(raw, "MOSDRepOp", 3)?;
@@ -96,6 +98,7 @@ impl Message for MOSDRepOp {
             from: d.get()?,
             updated_hit_set_history: d.get()?,
             min_last_complete_ondisk: d.get()?,
+            head: raw.middle.clone(),
             transaction: raw.data.clone(),
             data_off: raw.data_off,
         })
@@ -197,14 +200,48 @@ message! {
         from: PgShard,
         [since 2] preempted: bool,
     }
+}
 
-    /// A slot for a scrub on a replica.
-    MOSDScrubReserve = 92, v 1, compat 1 {
-        pgid: SpgId,
-        map_epoch: Epoch,
-        /// [`scrub_reserve`].
-        kind: i32,
-        from: PgShard,
+/// A slot for a scrub on a replica.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct MOSDScrubReserve {
+    pub pgid: SpgId,
+    pub map_epoch: Epoch,
+    /// [`scrub_reserve`].
+    pub kind: i32,
+    pub from: PgShard,
+    /// Which of the primary's requests in this interval it belongs to; 0: the primary does not count them, as before 19.2.
+    pub nonce: u32,
+    /// The primary would wait for a grant: it need not be refused at once (since 19.2).
+    pub waits: bool,
+}
+
+impl Message for MOSDScrubReserve {
+    const KIND: u16 = 92;
+    /// In the form of the primary: v1 unless it counts its requests.
+    fn encode(&self, features: u64) -> RawMessage {
+        let is_counted = self.nonce != 0;
+        front(Self::KIND, if is_counted { 3 } else { 1 }, 1, features, |e| {
+            e.put(&self.pgid);
+            e.u32(self.map_epoch);
+            e.i32(self.kind);
+            e.put(&self.from);
+            if is_counted {
+                e.u32(self.nonce);
+                e.bool(self.waits);
+            }
+        })
+    }
+    fn decode(raw: &RawMessage) -> Result<Self, DencError> {
+        let d = &mut open(raw, "MOSDScrubReserve", 3)?;
+        Ok(Self {
+            pgid: d.get()?,
+            map_epoch: d.u32()?,
+            kind: d.i32()?,
+            from: d.get()?,
+            nonce: if raw.version >= 2 { d.u32()? } else { 0 },
+            waits: raw.version >= 3 && d.bool()?,
+        })
     }
 }
 
@@ -272,5 +309,28 @@ impl Message for MOSDRepScrub {
             priority: d.i32()?,
             high_priority: d.bool()?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::features::SUPPORTED;
+
+    #[test]
+    fn a_slot_is_asked_for_and_given_in_the_primarys_form() {
+        let old = MOSDScrubReserve { map_epoch: 7, kind: scrub_reserve::REQUEST, ..MOSDScrubReserve::default() };
+        let new = MOSDScrubReserve { nonce: 9, waits: true, ..old.clone() };
+        for (m, version, len) in [(&old, 1, 0), (&new, 3, 5)] {
+            let raw = m.encode(SUPPORTED);
+            assert_eq!((raw.version, raw.compat, raw.front.len()), (version, 1, old.encode(SUPPORTED).front.len() + len));
+            assert_eq!(&MOSDScrubReserve::decode(&raw).unwrap(), m);
+        }
+        // 19.1's, without the word that it waits, and a later release's.
+        let raw = new.encode(SUPPORTED);
+        let cut = RawMessage { version: 2, front: raw.front.slice(..raw.front.len() - 1), ..raw.clone() };
+        assert_eq!(MOSDScrubReserve::decode(&cut).unwrap(), MOSDScrubReserve { waits: false, ..new.clone() });
+        let longer = RawMessage { version: 4, front: [&raw.front[..], b"more"].concat().into(), ..raw };
+        assert_eq!(MOSDScrubReserve::decode(&longer).unwrap(), new);
     }
 }

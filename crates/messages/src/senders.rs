@@ -111,9 +111,9 @@ pub const fn senders(kind: u16) -> Option<Senders> {
         70 => (Pinger, Nobody, Nobody),
         83 | 84 | 92 | 93 | 94 | 95 | 96 | 99 => (PeerOsd, Nobody, Nobody),
         105 | 106 | 107 | 112 | 113 | 114 | 115 | 117 | 118 | 119 => (PeerOsd, Nobody, Nobody),
-        130 | 131 | 132 | 133 | 134 | 150 => (PeerOsd, Nobody, Nobody),
+        130 | 131 | 132 | 133 | 134 | 136 | 150 => (PeerOsd, Nobody, Nobody),
         // What older or newer OSDs say, and what erasure codes need.
-        80 | 81 | 85 | 86 | 90 | 108 | 109 | 110 | 111 | 136 => (Nobody, Nobody, Nobody),
+        80 | 81 | 85 | 86 | 90 | 108 | 109 | 110 | 111 => (Nobody, Nobody, Nobody),
         // Clients hear these, and servers of file systems.
         1 | 21 | 44 | 45 | 103 | 1799 => (Nobody, Nobody, Nobody),
         // Monitors among each other, and monitors to managers.

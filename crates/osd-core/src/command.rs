@@ -1,6 +1,7 @@
 //! Commands to this OSD (`ceph tell osd.N ...`): their table, and the answers as stock 18.2 gives them.
 
 use crate::answer::{Answer, ok, pretty};
+use crate::control::boot::version_of;
 use crate::event::{ConnId, DeviceQuestion, Effect};
 use crate::joint::ToShard;
 use crate::osd::Osd;
@@ -145,7 +146,7 @@ const COMMANDS: &[Command] = &[
     row("query", "show details of a specific pg", tell_pg),
     row("smart name=devid,type=CephString,req=false", "probe OSD devices for SMART data.", Osd::tell_smart),
     row("status", "high-level status of OSD", Osd::tell_status),
-    row("version", "get ceph version", |_, _, _| now(ok(json!({ "version": VERSION, "release": RELEASE, "release_type": "stable" })))),
+    row("version", "get ceph version", |osd, _, _| now(ok(version_of(&osd.control)))),
 ];
 
 fn describe() -> Value {

@@ -1,10 +1,12 @@
-//! Maps by epoch, encoded as they came: what clients and peers that lag behind are sent, and what the store keeps.
+//! Maps by epoch, encoded as they came: sent to clients and peers that lag behind, and kept by the store.
 
+use denc::Denc;
+use maps::{Incremental, OsdMap};
 use messages::{MOSDMap, Message, RawMessage};
 use std::cell::{Ref, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use types::{Bytes, Epoch, Uuid};
+use types::{Bytes, Epoch, Uuid, features};
 
 /// Incrementals and full maps kept, in number and bytes: more than any client lags behind in practice. One that lags more gets a full map.
 const INCREMENTALS_MAX: usize = 500;
@@ -38,6 +40,31 @@ impl Maps {
 pub enum MapChange {
     Put { epoch: Epoch, full: bool, bytes: Bytes },
     Drop { epoch: Epoch, full: bool },
+}
+
+/// A client, as a reader of maps: one of before 20.2 can't read the pools of a cluster that requires OSDs of 20.2, and is sent another
+/// encoding.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader {
+    /// Its features, if maps must be encoded anew for it.
+    lacking: Option<u64>,
+}
+
+impl Reader {
+    /// A client with these features, where that is the newest map.
+    pub fn of(client: u64, newest: &OsdMap) -> Self {
+        let is_apart = features::has(newest.canonical_features(), features::SERVER_TENTACLE);
+        Self { lacking: (is_apart && !features::has(client, features::SERVER_TENTACLE)).then_some(client) }
+    }
+    fn inc(self, bytes: &Bytes) -> Option<Bytes> {
+        let Some(client) = self.lacking else { return Some(bytes.clone()) };
+        Incremental::from_bytes(bytes).ok()?.encode_for_peer(client).ok()
+    }
+    fn full(self, bytes: &Bytes) -> Option<Bytes> {
+        let Some(client) = self.lacking else { return Some(bytes.clone()) };
+        let map = OsdMap::from_bytes(bytes).ok()?;
+        Some(map.encode_with(map.features_for_peer(client)).0)
+    }
 }
 
 /// The newest maps, encoded.
@@ -124,15 +151,15 @@ impl MapCache {
         }
     }
 
-    /// What leads a peer from `have` towards `newest`, and the epoch that it gets to.
-    pub fn message(&self, fsid: Uuid, have: Epoch, newest: Epoch) -> Option<(RawMessage, Epoch)> {
+    /// What leads a client from `have` towards `newest`, and the epoch that it gets to.
+    pub fn message(&self, fsid: Uuid, have: Epoch, newest: Epoch, reader: Reader) -> Option<(RawMessage, Epoch)> {
         let mut m = MOSDMap { fsid, trim_lower_bound: self.oldest(), newest, ..MOSDMap::default() };
         let upto = newest.min(have.saturating_add(MESSAGE_MAX));
         let reached = if have > 0 && (have + 1..=upto).all(|e| self.inc.contains_key(&e)) {
-            m.incrementals = (have + 1..=upto).map(|e| (e, self.inc[&e].clone())).collect();
+            m.incrementals = (have + 1..=upto).map(|e| Some((e, reader.inc(&self.inc[&e])?))).collect::<Option<_>>()?;
             upto
         } else {
-            m.maps.insert(newest, self.full.get(&newest)?.clone());
+            m.maps.insert(newest, reader.full(self.full.get(&newest)?)?);
             newest
         };
         Some((m.encode(u64::MAX), reached))
@@ -160,5 +187,39 @@ impl MapCache {
             reached = newest;
         }
         Some((m.encode(u64::MAX), reached))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use maps::{PgPool, Release};
+
+    /// A client of 18.2 reads the maps of a cluster that requires OSDs of 20.2, and is sent as they are those of a cluster that does not.
+    #[test]
+    fn a_client_is_sent_what_it_can_read() {
+        for (release, is_apart) in [(Release::TENTACLE, true), (Release::SQUID, false)] {
+            let map = OsdMap { epoch: 2, require_osd_release: release, pools: [(3, PgPool::default())].into(), ..OsdMap::default() };
+            let inc =
+                Incremental { epoch: 2, encode_features: map.canonical_features(), new_pools: map.pools.clone(), ..Incremental::default() };
+            let (full, inc) = (map.encode_canonical().0, inc.encode_with(map.canonical_features()).0);
+            let mut cache = MapCache::default();
+            cache.put_full(2, full.clone());
+            cache.put_inc(2, inc.clone());
+            for (client, is_old) in [(features::SUPPORTED, true), (features::OSD_SUPPORTED, false)] {
+                let sent = |have| {
+                    let (raw, reached) = cache.message(Uuid::default(), have, 2, Reader::of(client, &map)).unwrap();
+                    assert_eq!(reached, 2);
+                    MOSDMap::decode(&raw).unwrap()
+                };
+                let (whole, step) = (sent(0).maps[&2].clone(), sent(1).incrementals[&2].clone());
+                assert_eq!((whole != full, step != inc), (is_apart && is_old, is_apart && is_old), "{release}");
+                assert_eq!(OsdMap::from_bytes(&whole).unwrap().pools, map.pools);
+                assert_eq!(Incremental::from_bytes(&step).unwrap().new_pools, map.pools);
+                // The version and compat of the first pool.
+                let pool = |v: u8| whole.windows(2).any(|w| w == [v, 5]);
+                assert_eq!((pool(32), pool(29)), (is_apart && !is_old, !(is_apart && !is_old)), "{release}");
+            }
+        }
     }
 }

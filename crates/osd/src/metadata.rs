@@ -7,6 +7,7 @@ pub use net::host::hostname;
 pub fn collect(data_dir: &str) -> Vec<(String, String)> {
     let own = [
         ("osd_data", data_dir),
+        ("humboldt_version", env!("CARGO_PKG_VERSION")),
         ("osdspec_affinity", ""),
         ("front_iface", ""),
         ("back_iface", ""),

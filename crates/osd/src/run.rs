@@ -29,7 +29,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use types::{EntityAddr, EntityAddrVec, EntityKind, EntityText, Epoch, Uuid};
+use types::{EntityAddr, EntityAddrVec, EntityKind, EntityText, Epoch, Uuid, features};
 
 /// A running OSD.
 pub struct OsdHandle {
@@ -166,6 +166,7 @@ fn messenger(
     };
     let (clients, seed) = (Rc::new(dialer.clone()), entropy().u64());
     let mut local = Local::new(EntityKind::OSD, config.id.into(), EntityAddrVec::default(), clients, seed);
+    local.supported = features::OSD_SUPPORTED;
     local.auth_server = Some(Rc::new(auth));
     local.accept_policy = accept;
     local.receive_buffers = buffers;

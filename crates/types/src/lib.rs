@@ -36,6 +36,7 @@ pub mod snap;
 pub mod superblock;
 pub mod time;
 pub mod transaction;
+mod transaction_payloads;
 mod transaction_wire;
 pub mod version;
 

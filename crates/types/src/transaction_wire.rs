@@ -1,8 +1,10 @@
 //! `ceph::os::Transaction` as bytes: fixed-size ops that name collections and objects by index, and one buffer with what they carry.
 //!
+//! Written in the form up to 19.2, which 20.2 reads, too; 20.2's is read, whose payloads lie in two buffers.
 //! Source of the facts: Ceph 18.2 `src/os/Transaction.h` (v9; `Op` packed in 72 bytes, `TransactionData` in 24).
 
 use crate::transaction::{Transaction, TxKind, TxOp};
+use crate::transaction_payloads::Payloads;
 use crate::{CollId, GHObject};
 use denc::{ByteStr, Bytes, Decoder, Denc, DencError, Encoder};
 use std::borrow::Cow;
@@ -228,19 +230,17 @@ fn put_op(op: &TxOp, ops: &mut Encoder, carried: &mut Carried) {
 }
 
 /// One op from its two places. `colls` and `objects` are how many there are.
-fn get_op(ops: &mut Decoder, data: &mut Decoder, colls: u32, objects: u32) -> Result<TxOp, DencError> {
+fn get_op(ops: &mut Decoder, carried: &mut Payloads, colls: u32, objects: u32) -> Result<TxOp, DencError> {
     let w: WireOp = ops.get()?;
+    if w.code == code::WRITE {
+        let kind = TxKind::Write { offset: w.off, data: carried.write(w.off, w.len)? };
+        return checked(&w, kind, colls, objects, ops);
+    }
+    let data = &mut carried.rest;
     let kind = match w.code {
         code::NOP => TxKind::Nop,
         code::CREATE => TxKind::Create,
         code::TOUCH => TxKind::Touch,
-        code::WRITE => {
-            let bytes = data.blob()?;
-            if bytes.len() as u64 != w.len {
-                return Err(ops.invalid("a write carries as many bytes as it says"));
-            }
-            TxKind::Write { offset: w.off, data: bytes }
-        }
         code::ZERO => TxKind::Zero { offset: w.off, len: w.len },
         code::TRUNCATE => TxKind::Truncate { size: w.off },
         code::REMOVE => TxKind::Remove,
@@ -266,6 +266,10 @@ fn get_op(ops: &mut Decoder, data: &mut Decoder, colls: u32, objects: u32) -> Re
         code::SETALLOCHINT => TxKind::SetAllocHint { object_size: w.object_size, write_size: w.write_size, flags: w.hint },
         _ => return Err(ops.invalid("no store knows this op")),
     };
+    checked(&w, kind, colls, objects, ops)
+}
+/// An op whose collections and objects are in the index.
+fn checked(w: &WireOp, kind: TxKind, colls: u32, objects: u32, ops: &Decoder) -> Result<TxOp, DencError> {
     let nop = matches!(kind, TxKind::Nop);
     let of_coll = matches!(
         kind,
@@ -309,6 +313,8 @@ fn put_index<'a, K: Denc + Ord + 'a>(e: &mut Encoder, keys: impl Iterator<Item =
 
 /// Version and the oldest reader's.
 const VERSION: u8 = 9;
+/// 20.2's: payloads in two buffers, behind all else.
+const VERSION_APART: u8 = 10;
 /// Before what the ops carry: version, compat, length of the frame, and theirs.
 const HEAD: usize = 10;
 
@@ -363,12 +369,24 @@ impl Denc for Transaction {
         self.to_pieces(e.features()).bytes.iter().for_each(|piece| e.raw(piece));
     }
 
+    /// In one piece, as up to 19.2.
     fn decode(d: &mut Decoder) -> Result<Self, DencError> {
-        d.frame("Transaction", VERSION, |d, v| {
+        Self::decode_with(d, Bytes::new())
+    }
+}
+
+impl Transaction {
+    /// Decodes what a message brings: `head` is its middle segment, empty up to 19.2, and `payloads` its data.
+    pub fn from_halves(head: &Bytes, payloads: Bytes) -> Result<Self, DencError> {
+        if head.is_empty() { Self::from_bytes(&payloads) } else { Self::decode_with(&mut Decoder::new(head.clone()), payloads) }
+    }
+    fn decode_with(d: &mut Decoder, payloads: Bytes) -> Result<Self, DencError> {
+        d.frame("Transaction", VERSION_APART, |d, v| {
             if v < VERSION {
                 return Err(DencError::TooOld { what: "Transaction", version: v, oldest: VERSION });
             }
-            let (mut data, mut ops) = (Decoder::new(d.blob()?), Decoder::new(d.blob()?));
+            let in_front = if v < VERSION_APART { Some(Payloads::in_one(d.blob()?)) } else { None };
+            let mut ops = Decoder::new(d.blob()?);
             let (colls, objects): (Vec<CollId>, Vec<GHObject>) = (by_index(d)?, by_index(d)?);
             let n = d.u64()?;
             if n.checked_mul(WIRE_OP_BYTES as u64) != Some(ops.remaining() as u64) {
@@ -377,7 +395,8 @@ impl Denc for Transaction {
             d.skip(3 * 4)?;
             let fadvise_flags = d.u32()?;
             let counts = (colls.len() as u32, objects.len() as u32);
-            let list = (0..n).map(|_| get_op(&mut ops, &mut data, counts.0, counts.1)).collect::<Result<Vec<_>, _>>()?;
+            let mut carried = in_front.map_or_else(|| Payloads::apart(d, payloads), Ok)?;
+            let list = (0..n).map(|_| get_op(&mut ops, &mut carried, counts.0, counts.1)).collect::<Result<Vec<_>, _>>()?;
             Ok(Self::from_parts(colls, objects, list, fadvise_flags))
         })
     }

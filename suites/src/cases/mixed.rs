@@ -1,4 +1,4 @@
-//! Stock OSDs of 18.2 and ours with the same groups: as members of one, each of them leading some, while upstream's random workload runs and members
+//! Stock OSDs of 18.2 and 20.2 and ours with the same groups: as members of one, each of them leading some, while upstream's random workload runs and members
 //! die; and one after the other, with what radosgw made on the one read and changed on the other.
 //!
 //! A stock member checks ours: it ends by an assertion where a message says what no stock OSD would say.
@@ -6,7 +6,8 @@
 use super::Case;
 use super::radosgw::{ACCESS, SECRET, speak, told};
 use super::scrub::all_scrubbed;
-use crate::clients::{Release::Reef, reef_radosgw};
+use crate::clients::Release::{self, Reef, Tentacle};
+use crate::clients::reef_radosgw;
 use crate::gateway::{Gateway, admin, objects_of_data};
 use crate::run::{run, until};
 use crate::stock::{Daemons, PATIENCE, Plane, stock_control_plane, stock_osd};
@@ -17,7 +18,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub const CASES: &[Case] = &[
-    Case { name: "stock_and_our_osds_in_one_group", needs: &[Reef], run: mixed },
+    Case { name: "stock_and_our_osds_in_one_group", needs: &[Reef], run: || mixed(Reef) },
+    Case { name: "stock_and_our_osds_in_one_group_20.2", needs: &[Tentacle], run: || mixed(Tentacle) },
     Case { name: "stock_and_our_osds_take_a_bucket_in_turn", needs: &[Reef], run: bucket_in_turn },
 ];
 
@@ -30,10 +32,23 @@ const MIXES: [&str; 2] = ["--op copy_from 30", "--op setattr 25 --op rmattr 25"]
 /// Operations of one run.
 const OPS: u32 = 2500;
 
+type Running = std::thread::JoinHandle<Result<()>>;
+
+/// The whole mix, as two processes of that many operations.
+pub(super) fn workloads(release: Release, d: &Daemons, ops: u32) -> [Running; 2] {
+    MIXES.map(|mix| workload(release, d, mix, ops))
+}
+/// Their ends.
+pub(super) fn ended_well(tests: [Running; 2]) -> Result<()> {
+    for test in tests {
+        test.join().ok().context("the workload's thread ended badly")??;
+    }
+    Ok(())
+}
 /// One of the two in a process of its own.
-fn workload(d: &Daemons, mix: &str) -> std::thread::JoinHandle<Result<()>> {
-    let mut cmd = Reef.command(&d.conf, "ceph_test_rados");
-    cmd.args(["--pool", "mixed", "--max-ops", &OPS.to_string()])
+fn workload(release: Release, d: &Daemons, mix: &str, ops: u32) -> Running {
+    let mut cmd = release.command(&d.conf, "ceph_test_rados");
+    cmd.args(["--pool", "mixed", "--max-ops", &ops.to_string()])
         .args(SMALL.split_whitespace())
         .args(WORKLOAD.split_whitespace())
         .args(mix.split_whitespace());
@@ -43,7 +58,7 @@ fn groups(d: &Daemons) -> Result<Vec<Value>> {
     Ok(d.json("ceph pg ls-by-pool mixed")?["pg_stats"].as_array().context("pg ls-by-pool")?.clone())
 }
 /// Waits until every group is clean on all three, by a map that every OSD that is up has.
-fn clean(d: &Daemons, what: &str) -> Result<()> {
+pub(super) fn clean(d: &Daemons, what: &str) -> Result<()> {
     let epoch = d.json("ceph osd dump")?["epoch"].as_u64().context("an epoch")?;
     // A group that also trims snapshots has all its copies.
     let is_clean = |pg: &Value| {
@@ -73,14 +88,8 @@ fn is_damaged(pg: &Value) -> bool {
     pg["state"].as_str().is_some_and(|state| state.contains("inconsistent"))
 }
 
-fn mixed() -> Result<()> {
-    Reef.install_tests()?;
-    let mut d = stock_control_plane("mixed-groups", &Plane { monitors: 1, ..Plane::default() })?;
-    // No stock memstore: a clone that recovery builds there by copying a whole, shorter clone into it ends where that one ends, among stock OSDs alone too.
-    stock_osd(&mut d, 0, "bluestore")?;
-    stock_osd(&mut d, 1, "bluestore")?;
-    d.new_ours(2, "ssd", &["--store", "block", "--size", "2G"])?;
-    d.wait_up(3)?;
+/// A pool of three copies, on three OSDs that weigh the same.
+pub(super) fn three_copies(d: &Daemons) -> Result<()> {
     for line in [
         "ceph osd crush reweight osd.0 1",
         "ceph osd crush reweight osd.1 1",
@@ -93,12 +102,35 @@ fn mixed() -> Result<()> {
     ] {
         d.must(line)?;
     }
-    clean(&d, "clean groups of three")?;
+    clean(d, "clean groups of three")
+}
+
+/// Every copy is what the others are, by the word of the one that leads.
+pub(super) fn copies_agree(d: &Daemons) -> Result<()> {
+    let scrubbed = all_scrubbed(PATIENCE, || groups(d), || d.must("ceph osd pool deep-scrub mixed").map(drop))?;
+    ensure!(scrubbed, "not every group was scrubbed: {}", d.must("ceph pg dump pgs_brief")?);
+    let damaged: Vec<String> = groups(d)?.iter().filter(|pg| is_damaged(pg)).map(|pg| pg["pgid"].to_string().replace('"', "")).collect();
+    let differences: Result<Vec<String>> =
+        damaged.iter().map(|pgid| d.must(&format!("rados list-inconsistent-obj {pgid} --format=json"))).collect();
+    ensure!(damaged.is_empty(), "copies differ in {damaged:?}: {differences:?}");
+    clean(d, "clean groups after the scrub")
+}
+
+fn mixed(release: Release) -> Result<()> {
+    release.install_tests()?;
+    let plane = Plane { monitors: 1, release, manager: release, ..Plane::default() };
+    let mut d = stock_control_plane(&format!("mixed-groups-{}", release.version()), &plane)?;
+    // No stock memstore: a clone that recovery builds there by copying a whole, shorter clone into it ends where that one ends, among stock OSDs alone too.
+    stock_osd(&mut d, 0, "bluestore")?;
+    stock_osd(&mut d, 1, "bluestore")?;
+    d.new_ours(2, "ssd", &["--store", "block", "--size", "2G"])?;
+    d.wait_up(3)?;
+    three_copies(&d)?;
     let leaders: Vec<Option<u64>> = groups(&d)?.iter().map(|pg| pg["acting_primary"].as_u64()).collect();
     ensure!((0..3).all(|osd| leaders.contains(&Some(osd))), "of 16 groups each OSD leads some: {leaders:?}");
 
     // Each dies once under the workload, ours without a warning, and comes back.
-    let tests = MIXES.map(|mix| workload(&d, mix));
+    let tests = workloads(release, &d, OPS);
     for victim in ["osd.2", "osd.1", "osd.2"] {
         d.kill(victim)?;
         d.wait_up(2)?;
@@ -106,18 +138,9 @@ fn mixed() -> Result<()> {
         d.wait_up(3)?;
         clean(&d, &format!("clean groups after the death of {victim}"))?;
     }
-    for test in tests {
-        test.join().ok().context("the workload's thread ended badly")??;
-    }
+    ended_well(tests)?;
     clean(&d, "clean groups at the end")?;
-    // Every copy is what the others are, by the word of the one that leads.
-    let scrubbed = all_scrubbed(PATIENCE, || groups(&d), || d.must("ceph osd pool deep-scrub mixed").map(drop))?;
-    ensure!(scrubbed, "not every group was scrubbed: {}", d.must("ceph pg dump pgs_brief")?);
-    let damaged: Vec<String> = groups(&d)?.iter().filter(|pg| is_damaged(pg)).map(|pg| pg["pgid"].to_string().replace('"', "")).collect();
-    let differences: Result<Vec<String>> =
-        damaged.iter().map(|pgid| d.must(&format!("rados list-inconsistent-obj {pgid} --format=json"))).collect();
-    ensure!(damaged.is_empty(), "copies differ in {damaged:?}: {differences:?}");
-    clean(&d, "clean groups after the scrub")
+    copies_agree(&d)
 }
 
 /// Every group moves to that one of two OSDs, and the other ends: it serves alone.

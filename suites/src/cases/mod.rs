@@ -41,6 +41,7 @@ mod stock;
 mod stock_duties;
 pub mod stock_faults;
 mod stock_rogue;
+mod stock_tentacle;
 mod thrash;
 mod turns;
 mod under_way;
@@ -119,6 +120,7 @@ pub fn cases() -> Vec<Case> {
         stock_duties::CASES,
         stock_faults::CASES,
         stock_rogue::CASES,
+        stock_tentacle::CASES,
         manager::CASES,
         kill9::CASES,
         copies::CASES,

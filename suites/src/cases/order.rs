@@ -19,6 +19,9 @@ const WAITING: &[(&str, u32)] = &[
     ("stock_and_our_osds_in_one_group", 94),          // beside builds; deaths and recovery are waited for
     ("stock_daemons_across_a_cut_network", 55),       // 15
     ("stock_daemons_with_our_osds", 52),              // 17
+    ("stock_daemons_of_20.2_with_our_osds", 60),      // 26
+    ("stock_and_our_osds_in_one_group_20.2", 94),     // as that of 18.2
+    ("stock_daemons_upgraded_to_20.2", 120),          // deaths and recovery are waited for
     ("stock_and_our_osds_take_a_bucket_in_turn", 42), // beside builds; groups move
     ("radosgw_18.2", 42),                             // 17 together with the next
     ("stock_notify_across_cut_connections", 39),      // 7

@@ -20,6 +20,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use types::{Epoch, OsdSuperblock, features};
 
+/// The newest release whose clusters we serve.
+const NEWEST: maps::Release = maps::Release::TENTACLE;
 /// How far the newest map may be ahead when we boot (`osd_map_message_max`).
 const LAG_MAX: Epoch = 40;
 /// A boot that the map doesn't show after this is sent again.
@@ -101,6 +103,24 @@ impl BootState {
     }
 }
 
+/// The features to boot with where the cluster requires that release: monitors let no OSD in that is more than two releases ahead of it.
+///
+/// Source: 18.2 `src/mon/OSDMonitor.cc` (`preprocess_boot`), of Reef and Pacific; later monitors ask the same of their releases.
+fn features_in(required: maps::Release) -> u64 {
+    let later = [(maps::Release::QUINCY, features::SERVER_SQUID), (maps::Release::REEF, features::SERVER_TENTACLE)];
+    later.iter().filter(|(since, _)| required >= *since).fold(features::SUPPORTED, |all, (_, feature)| all | feature)
+}
+
+/// The version that this OSD presents, as `version` answers it.
+pub(crate) fn version_of(control: &Control) -> serde_json::Value {
+    let told = |name: &str, default: &'static str| {
+        let found = control.boot.info.metadata.iter().find(|(field, _)| field == name);
+        found.map_or(default.to_string(), |(_, value)| value.clone())
+    };
+    let (version, release) = (told("ceph_version_short", options::VERSION), told("ceph_release", options::RELEASE));
+    serde_json::json!({ "version": version, "release": release, "release_type": "stable" })
+}
+
 impl Control {
     /// The only writer of the stage: shards hear whether they serve.
     fn enter(&mut self, stage: Stage) {
@@ -161,12 +181,9 @@ impl Control {
             None if map.is_destroyed(me) => {
                 Some("the map says that it is destroyed: `ceph osd new` with its uuid and number makes it anew".into())
             }
-            None if map.require_osd_release > maps::Release::REEF => {
-                let wanted = map.require_osd_release;
-                Some(format!(
-                    "the cluster requires OSDs of {wanted}, and this is one of reef: it lacks the feature SERVER_{}",
-                    wanted.name().to_uppercase()
-                ))
+            None if map.require_osd_release > NEWEST => {
+                let number = map.require_osd_release.0;
+                Some(format!("the cluster requires OSDs of release {number}, and this one serves up to {NEWEST} ({}): update it", NEWEST.0))
             }
             None => None,
         };
@@ -250,7 +267,7 @@ impl Control {
             boot_epoch: self.boot.boot_epoch,
             hb_front_addrs: info.hb_front.clone(),
             metadata,
-            osd_features: features::SUPPORTED,
+            osd_features: features_in(self.map.require_osd_release),
         };
         cx.out.push(Effect::SendMon(boot.encode(features::SUPPORTED)));
     }

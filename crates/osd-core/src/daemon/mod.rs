@@ -25,6 +25,7 @@ mod lone_client;
 mod manager;
 mod monitor;
 mod peers;
+mod presented;
 mod redial;
 mod register;
 mod start;
@@ -311,7 +312,7 @@ impl Daemon {
     }
     fn opened(&mut self, conn: ConnId, peer: Peer, now: Clock, out: &mut Vec<Effect>) {
         match self.links.role(conn) {
-            Some(Role::Monitor) => self.monitor_opened(now, out),
+            Some(Role::Monitor) => self.monitor_opened(peer.supported, now, out),
             Some(Role::Manager) => self.manager_opened(now, out),
             Some(Role::Osd(_)) | None => self.osd_event_alone(OsdEvent::Connected { conn, peer }, now, out),
         }

@@ -28,11 +28,22 @@ pub(super) struct Monitor {
     acked_wall_ns: Option<u64>,
     /// The number of the last question for the monitors' range of maps.
     versions: u64,
+    /// Feature bits of the monitor that we have, or had, a session with.
+    pub supported: u64,
 }
 
 impl Monitor {
     pub fn new(client: MonClient) -> Self {
-        Self { client, conn: None, addrs: EntityAddrVec::default(), redial: Redial::default(), denied: 0, acked_wall_ns: None, versions: 0 }
+        Self {
+            client,
+            conn: None,
+            addrs: EntityAddrVec::default(),
+            redial: Redial::default(),
+            denied: 0,
+            acked_wall_ns: None,
+            versions: 0,
+            supported: 0,
+        }
     }
 }
 
@@ -73,7 +84,9 @@ impl Daemon {
             MonEffect::Answer(Answer::Version { tid, newest, oldest }) if tid == self.monitor.versions => {
                 self.later.push_back(OsdEvent::MapVersions { oldest: oldest as Epoch, newest: newest as Epoch });
             }
-            MonEffect::Answer(Answer::Command { tid, result, status, .. }) => self.command_answered(tid, result, &status, now, out),
+            MonEffect::Answer(Answer::Command { tid, result, status, output }) => {
+                self.command_answered(tid, result, &status, &output, now, out);
+            }
             MonEffect::Answer(_) => {}
         }
     }
@@ -87,8 +100,9 @@ impl Daemon {
         self.monitor.conn = Some(self.links.dial(Role::Monitor, addrs, out));
     }
 
-    pub(super) fn monitor_opened(&mut self, now: Clock, out: &mut Vec<Effect>) {
+    pub(super) fn monitor_opened(&mut self, supported: u64, now: Clock, out: &mut Vec<Effect>) {
         self.monitor.denied = 0;
+        self.monitor.supported = supported;
         self.tickets.has_monitor(Some(now.mono));
         self.monitor.redial.forget();
         self.monc(now, out, |client, effects| client.on_open(now, effects));

@@ -1,5 +1,5 @@
-//! From the first login to the boot, and what is owed after it: the OSD's class and place in the CRUSH map, and groups that went with a store in
-//! memory.
+//! From the first login to the boot, and what is owed after it: the version to present, the OSD's class and place in the CRUSH map, and
+//! groups that went with a store in memory.
 //!
 //! ```text
 //!   Login ── session, map of monitors, secrets ──> Placing ── each command answered, or too late ──> Booting
@@ -10,6 +10,7 @@
 
 use super::Daemon;
 use super::event::Effect;
+use super::presented::{self, Presented};
 use crate::event::{BootInfo, Event as OsdEvent, Level};
 use base::{Clock, Stamp};
 use bytes::Bytes;
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::time::Duration;
 use types::errno::{EBUSY, EOPNOTSUPP};
-use types::{UTime, Uuid};
+use types::{UTime, Uuid, features};
 
 /// How long the monitor may take for a command of ours: an election may be under way.
 const COMMAND: Duration = Duration::from_secs(60);
@@ -124,6 +125,9 @@ impl Daemon {
             return self.stop(Some(format!("its folder belongs to cluster {ours}, the monitor is of {theirs}")), out);
         }
         let id = self.osd.whoami();
+        if features::has(self.monitor.supported, features::SERVER_SQUID) {
+            self.start.commands.push_back(json!({ "prefix": presented::COMMAND }));
+        }
         if let Some(class) = &self.start.setup.device_class {
             let cmd = json!({ "prefix": "osd crush set-device-class", "class": class, "ids": [id.to_string()] });
             self.start.commands.push_back(cmd);
@@ -159,15 +163,26 @@ impl Daemon {
         let tid = self.ask_monitor(Request::Command { cmd: vec![cmd.to_string()], input: Bytes::new() }, now, out);
         self.start.asked = Some(Asked { tid, prefix, since: now.mono });
     }
-    pub(super) fn command_answered(&mut self, tid: u64, result: i32, status: &str, now: Clock, out: &mut Vec<Effect>) {
+    pub(super) fn command_answered(&mut self, tid: u64, result: i32, status: &str, output: &[u8], now: Clock, out: &mut Vec<Effect>) {
         let Some(asked) = self.start.asked.take_if(|asked| asked.tid == tid) else { return };
         // A device class that was set already stays: EBUSY.
         if result < 0 && result != -EBUSY {
             out.push(Effect::Log { level: Level::Warn, text: format!("{}: {status} ({result})", asked.prefix) });
+        } else if asked.prefix == presented::COMMAND {
+            self.present(output, out);
         } else if let Stage::Emptying { made } = &mut self.start.stage {
             *made += 1;
         }
         self.next_command(now, out);
+    }
+    /// The OSD boots as one of its cluster's version.
+    fn present(&mut self, answer: &[u8], out: &mut Vec<Effect>) {
+        if let Some(version) = Presented::parse(answer) {
+            return version.put(&mut self.start.setup.boot.metadata);
+        }
+        let theirs = String::from_utf8_lossy(answer);
+        let text = format!("the monitor's version is not one that this OSD can present: {:?}", theirs.trim());
+        out.push(Effect::Log { level: Level::Warn, text });
     }
     /// Time passes: an answer may be too late.
     pub(super) fn start_tick(&mut self, now: Clock, out: &mut Vec<Effect>) {

@@ -26,6 +26,8 @@ impl Pg {
             }
             Said::Durable { sent, number, complete } => self.acknowledged(from, sent, number, complete, cx),
             Said::Has { query_epoch, info } => self.notified(from, query_epoch, *info, cx),
+            Said::Settled { sent, upto } if group.members.peering.is_of_primary(from, sent) => group.backend.settled(upto),
+            Said::Settled { .. } => {}
             Said::Lease(m) => group.members.lease_came(from, &m, &group.record, cx),
             Said::LeaseAck { sent, ack } => self.lease_acknowledged(from.osd, sent, ack, cx),
             Said::ScrubSlot(m) => work.reserve_came(&m, requests, group, cx),

@@ -356,8 +356,21 @@ impl Shard {
             return false;
         }
         let (Some(pool), Some(mapping)) = (map.pool(pgid.pgid.pool), self.mapping(&map, pgid.pgid)) else { return false };
-        // What we can't code we don't make, and copies have no places.
-        if pgid.pgid.seed >= pool.pg_num || pool.is_erasure() || pgid.shard != NO_SHARD {
+        // Copies have no places.
+        if pgid.pgid.seed >= pool.pg_num || (pgid.shard != NO_SHARD && !pool.is_erasure()) {
+            return false;
+        }
+        // A group that can't be coded here is not made: its shards on other OSDs stay as they are.
+        if pool.is_erasure() {
+            if self.coded_pools.insert(pgid.pgid.pool) {
+                let name = map.pool_name(pgid.pgid.pool).unwrap_or_default();
+                let text = format!(
+                    "pool '{name}' has erasure codes, which this OSD does not serve: its groups stay on other OSDs; give the pool's CRUSH rule a device class \
+                     that osd.{} does not have",
+                    self.sh.whoami
+                );
+                cx.out.push(Effect::ClusterLog { level: Level::Warn, text });
+            }
             return false;
         }
         let mut info = PgInfo::new(pgid);

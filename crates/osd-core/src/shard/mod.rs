@@ -51,7 +51,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use store::ObjectStore;
-use types::SpgId;
+use types::{PoolId, SpgId};
 use waiting::Waiting;
 
 /// See the module.
@@ -86,6 +86,8 @@ pub(crate) struct Shard {
     unraised: Vec<raise::Loaded>,
     /// A group was raised with another number of groups than the map's.
     is_late: bool,
+    /// Pools with erasure codes of which a group should have been made here, each said once.
+    coded_pools: BTreeSet<PoolId>,
 }
 
 impl Shard {
@@ -155,6 +157,7 @@ impl Shard {
             damaged_groups: BTreeSet::new(),
             unraised: Vec::new(),
             is_late: false,
+            coded_pools: BTreeSet::new(),
         }
     }
 

@@ -18,7 +18,7 @@ use denc::Denc;
 use maps::OsdMap;
 use messages::osd_peering::{backfill_reserve, recovery_reserve};
 use messages::{
-    MBackfillReserve, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGNotify2, MOSDPGQuery2, MOSDPGRemove,
+    MBackfillReserve, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGNotify2, MOSDPGPCT, MOSDPGQuery2, MOSDPGRemove,
     MOSDPGUpdateLogMissing, MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve,
     MRecoveryReserve, Message,
 };
@@ -101,6 +101,13 @@ impl Shard {
                 let m = MOSDPGLog::decode(msg)?;
                 if !self.is_ahead(came, m.pgid(), m.epoch) {
                     self.log_came(from, m, cx);
+                }
+            }
+            MOSDPGPCT::KIND => {
+                let m = MOSDPGPCT::decode(msg)?;
+                if let Some((pg, mut cx)) = self.group_at(came, m.pgid, m.min_epoch, cx) {
+                    let said = Said::Settled { sent: m.map_epoch, upto: m.committed_to };
+                    pg.hear(PgShard::new(from, m.pgid.shard), said, &mut cx);
                 }
             }
             MOSDPGLease::KIND => {

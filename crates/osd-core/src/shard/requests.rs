@@ -3,6 +3,7 @@
 use super::Shard;
 use super::waiting::AHEAD_MAX;
 use crate::event::{ConnId, Effect, Level, Peer};
+use crate::map_cache::Reader;
 use crate::planted::{Bug, planted};
 use crate::request::{ClientOp, answer_bytes, error_reply};
 use crate::session::Session;
@@ -59,7 +60,8 @@ impl Shard {
         let newest = self.sh.map.epoch;
         if session.map_epoch < newest && newest > 0 {
             // A client that lags behind gets the maps with the answer.
-            if let Some((maps, reached)) = self.sh.maps.read().message(self.sh.cluster_fsid, session.map_epoch, newest) {
+            let reader = Reader::of(session.peer.features, &self.sh.map);
+            if let Some((maps, reached)) = self.sh.maps.read().message(self.sh.cluster_fsid, session.map_epoch, newest, reader) {
                 session.map_epoch = reached;
                 cx.out.push(Effect::Send { conn, msg: maps });
             }

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use denc::Denc;
 use maps::map_flags;
 use messages::osd_ping::{SpanNs, ping_op};
-use messages::{InOp, MOSDOp, MOSDPing, Message};
+use messages::{InOp, MOSDOp, MOSDPGPCT, MOSDPing, Message};
 use osd_core::daemon::Network;
 use osd_core::{ConnId, Event, HbNet, Peer};
 use types::errno::{EAGAIN, ENOENT};
 use types::osd_op::{OpCode, PglsArgs, osd_flag, watch_op};
-use types::{EntityName, HObject, OsdOp, PgId, features};
+use types::{EntityName, HObject, OsdOp, PgId, SpgId, features};
 
 const PG: PgId = PgId { pool: POOL, seed: 0 };
 
@@ -182,6 +182,22 @@ fn what_a_member_lacks_it_does_not_serve() {
     assert_eq!(served(&mut c, away, "a"), Ok(Bytes::from_static(b"2")));
 }
 
+/// As primaries of 19.2 and later do where no write follows soon.
+#[test]
+fn a_primary_may_say_without_a_write_what_every_member_has() {
+    let (mut c, members) = group(8);
+    let member = members[1];
+    assert_eq!(c.one("a", vec![write_full(b"2")]).unwrap().result, 0);
+    assert_eq!(served(&mut c, member, "a"), Err(EAGAIN), "that every member has it is not told yet");
+    let committed_to = c.nodes[members[0]].as_ref().unwrap().osd.pgs().next().unwrap().record().info().last_update;
+    let (map_epoch, pgid) = (c.map.epoch, SpgId::whole(PG));
+    let told = MOSDPGPCT { map_epoch, min_epoch: map_epoch, pgid, committed_to }.encode(features::SUPPORTED);
+    c.feed(member, Event::Osd { osd: members[2] as i32, msg: received(&told) });
+    assert_eq!(served(&mut c, member, "a"), Err(EAGAIN), "it is the primary's to say");
+    c.feed(member, Event::Osd { osd: members[0] as i32, msg: received(&told) });
+    assert_eq!(served(&mut c, member, "a"), Ok(Bytes::from_static(b"2")));
+    assert_eq!(c.errors, [""; 0]);
+}
 #[test]
 fn a_member_shows_nothing_that_may_be_undone() {
     a_write_in_flight_is_not_shown();

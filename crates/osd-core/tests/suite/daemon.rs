@@ -116,18 +116,25 @@ impl Rig {
     }
     /// The session opens and the monitor says whose cluster it is.
     fn log_in(&mut self) -> ConnId {
+        self.log_in_at(features::SUPPORTED)
+    }
+    /// The same with a monitor that has these features.
+    fn log_in_at(&mut self, supported: u64) -> ConnId {
         let mon = self.dialled(EntityKind::MON).expect("a monitor is dialled");
         self.monitor_lives = true;
-        self.feed(Event::Opened { conn: mon, peer: peer(EntityKind::MON) });
+        self.feed(Event::Opened { conn: mon, peer: Peer { supported, ..peer(EntityKind::MON) } });
         let mut map = MonMap { fsid: fsid(), epoch: 1, ..MonMap::default() };
         map.add("a", addrs(3300));
         self.message(mon, MMonMap { monmap: map.to_bytes(features::SUPPORTED) }.encode(features::SUPPORTED));
         mon
     }
     fn answer(&mut self, mon: ConnId, result: i32) -> String {
+        self.answer_with(mon, result, b"")
+    }
+    fn answer_with(&mut self, mon: ConnId, result: i32, data: &'static [u8]) -> String {
         let asked = self.sent::<MMonCommand>().pop().expect("a command is asked");
         self.out.clear();
-        let ack = MMonCommandAck { tid: asked.tid, result, status: "as said".into(), ..Default::default() };
+        let ack = MMonCommandAck { tid: asked.tid, result, status: "as said".into(), data: data.into(), ..Default::default() };
         self.message(mon, ack.encode(features::SUPPORTED));
         asked.cmd[0].clone()
     }
@@ -260,15 +267,39 @@ fn the_manager_is_dialled_where_the_map_says_and_again_when_it_is_lost() {
     assert_eq!(r.dialled(EntityKind::MGR), None);
 }
 
-#[test]
-fn a_command_of_the_machine_is_answered() {
-    let mut r = Rig::new(setup());
+/// What it answers to `version`.
+fn version(r: &mut Rig) -> String {
     r.feed(Event::AdminCommand { id: 4, command: r#"{"prefix":"version"}"#.into() });
     let answer = r.out.iter().find_map(|e| match e {
-        Effect::AnswerAdmin { id, result, data, .. } => Some((*id, *result, data.len())),
+        Effect::AnswerAdmin { id: 4, result: 0, data, .. } => Some(String::from_utf8(data.to_vec()).unwrap()),
         _ => None,
     });
-    assert!(matches!(answer, Some((4, 0, 1..))), "{answer:?}");
+    answer.expect("it is answered")
+}
+
+#[test]
+fn a_command_of_the_machine_is_answered() {
+    let told = version(&mut Rig::new(setup()));
+    assert!(told.contains("18.2.7") && told.contains("reef"), "{told}");
+}
+
+#[test]
+fn it_presents_the_version_of_a_cluster_that_is_newer() {
+    let mut r = Rig::new(setup());
+    let mon = r.log_in_at(features::OSD_SUPPORTED);
+    assert!(r.answer_with(mon, 0, b"ceph version 20.2.4 (8f7a) tentacle (stable)\n").contains(r#""prefix":"version""#));
+    assert!(r.lines().is_empty(), "{:?}", r.lines());
+    assert!(r.answer(mon, 0).contains("set-device-class") && r.answer(mon, 0).contains("create-or-move"));
+    assert_eq!(r.sent::<MMonGetVersion>().len(), 1);
+    let told = version(&mut r);
+    assert!(told.contains("\"20.2.4\"") && told.contains("\"tentacle\""), "{told}");
+    // A version that it can't stand for: it says which, and its own.
+    let mut r = Rig::new(setup());
+    let mon = r.log_in_at(features::OSD_SUPPORTED);
+    r.answer_with(mon, 0, b"ceph version 21.1.0 (8f7a) umbrella (dev)");
+    assert_eq!(r.lines(), ["the monitor's version is not one that this OSD can present: \"ceph version 21.1.0 (8f7a) umbrella (dev)\""]);
+    assert!(r.answer(mon, 0).contains("set-device-class") && r.answer(mon, 0).contains("create-or-move"));
+    assert!(version(&mut r).contains("18.2.7"));
 }
 
 #[test]

@@ -7,14 +7,14 @@ use base::Rng;
 use bytes::Bytes;
 use messages::osd_client::backoff_op;
 use messages::{
-    InOp, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBackoff, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply, MOSDPGReadyToMerge, MWatchNotify,
-    Message, RawMessage,
+    InOp, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBackoff, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply, MOSDPGCreate2, MOSDPGReadyToMerge,
+    MWatchNotify, Message, RawMessage,
 };
 use osd_core::daemon::Network;
 use osd_core::{ConnId, Effect, Event, Peer};
 use types::errno::{EINVAL, ENOENT, ENOTCONN};
 use types::osd_op::{OpCode, osd_flag, watch_op};
-use types::{EntityAddr, EntityName, OsdOp, PgId, SnapContext, UTime, features, pg_state};
+use types::{EntityAddr, EntityName, OsdOp, PgId, SnapContext, SpgId, UTime, features, pg_state};
 
 macro_rules! on_both {
     ($($name:ident)*) => {
@@ -31,6 +31,8 @@ on_both! {
     what_was_sent_by_another_map_waits_or_is_dropped
     a_merge_waits_until_both_groups_are_quiet
     what_stands_against_a_boot_is_said_once
+    clusters_of_five_releases_are_joined
+    a_pool_with_erasure_codes_is_refused_by_name
     a_split_keeps_objects_and_requests
     a_pool_that_goes_takes_its_groups_along
     watches_outlive_connections_and_end_with_their_time
@@ -197,7 +199,7 @@ fn what_was_sent_by_another_map_waits_or_is_dropped(kind: Kind) {
 fn what_stands_against_a_boot_is_said_once(kind: Kind) {
     let mut w = World::new(kind, 1);
     w.publish(|m| {
-        m.require_osd_release = maps::Release::TENTACLE;
+        m.require_osd_release = maps::Release(21);
         m.osd_state[0] &= !maps::osd_state::UP;
     });
     let newest = w.map.epoch;
@@ -205,16 +207,64 @@ fn what_stands_against_a_boot_is_said_once(kind: Kind) {
         w.out.clear();
         w.feed(Event::MapVersions { oldest: 1, newest });
         assert!(w.sent_to_mon::<MOSDBoot>().is_empty());
-        let complaints = w.out.iter().filter(|e| matches!(e, Effect::Log { text, .. } if text.contains("SERVER_TENTACLE"))).count();
+        let complaints = w.out.iter().filter(|e| matches!(e, Effect::Log { text, .. } if text.contains("OSDs of release 21"))).count();
         assert_eq!(complaints, said);
     }
-    w.publish(|m| m.require_osd_release = maps::Release::REEF);
-    w.feed(Event::MapVersions { oldest: 1, newest: newest + 1 });
+    w.publish(|m| m.require_osd_release = maps::Release::TENTACLE);
+    boots(&mut w);
+}
+
+/// Goes from the monitors' range of maps to the boot; its message.
+fn boots(w: &mut World) -> MOSDBoot {
+    let newest = w.map.epoch;
+    w.feed(Event::MapVersions { oldest: 1, newest });
     w.feed(Event::Mon(
-        MMonGetPurgedSnapsReply { start: 1, last: newest + 2, ..MMonGetPurgedSnapsReply::default() }.encode(features::SUPPORTED),
+        MMonGetPurgedSnapsReply { start: 1, last: newest + 1, ..MMonGetPurgedSnapsReply::default() }.encode(features::SUPPORTED),
     ));
-    w.feed(Event::MapVersions { oldest: 1, newest: newest + 1 });
-    assert_eq!(w.sent_to_mon::<MOSDBoot>().len(), 1);
+    w.feed(Event::MapVersions { oldest: 1, newest });
+    let mut sent = w.sent_to_mon::<MOSDBoot>();
+    assert_eq!(sent.len(), 1);
+    sent.remove(0)
+}
+
+/// The monitors raise the release that they require by the features of its OSDs, and let none in that is three releases ahead of it.
+fn clusters_of_five_releases_are_joined(kind: Kind) {
+    use maps::Release;
+    let (squid, tentacle) = (features::SERVER_SQUID, features::SERVER_TENTACLE);
+    let all = features::SUPPORTED | squid | tentacle;
+    for (release, want) in [
+        (Release::PACIFIC, features::SUPPORTED),
+        (Release::QUINCY, features::SUPPORTED | squid),
+        (Release::REEF, all),
+        (Release::SQUID, all),
+        (Release::TENTACLE, all),
+    ] {
+        let mut w = World::new(kind, 1);
+        w.publish(|m| {
+            m.require_osd_release = release;
+            m.osd_state[0] &= !maps::osd_state::UP;
+        });
+        assert_eq!(boots(&mut w).osd_features, want, "{release}");
+    }
+}
+
+/// No group of such a pool is made, and the cluster hears why, once a pool.
+fn a_pool_with_erasure_codes_is_refused_by_name(kind: Kind) {
+    let mut w = World::new(kind, 4);
+    w.publish(|m| {
+        let coded = maps::PgPool { kind: maps::PgPool::ERASURE, ..m.pools[&POOL].clone() };
+        m.pools.insert(POOL + 1, coded);
+        m.pool_names.insert(POOL + 1, "coded".into());
+    });
+    let (before, epoch) = (w.osd.pgs().count(), w.map.epoch);
+    w.out.clear();
+    for seed in 0..4 {
+        let pgs = [(SpgId { pgid: PgId::new(POOL + 1, seed), shard: 0 }, (epoch, UTime::ZERO))].into();
+        w.feed(Event::Mon(MOSDPGCreate2 { epoch, pgs, ..MOSDPGCreate2::default() }.encode(features::SUPPORTED)));
+    }
+    let said = |e: &&Effect| matches!(e, Effect::ClusterLog { text, .. } if text.contains("pool 'coded' has erasure codes"));
+    assert_eq!(w.out.iter().filter(said).count(), 1);
+    assert_eq!(w.osd.pgs().count(), before);
 }
 
 /// As a stock monitor shrinks a pool: one group at a time, which both groups have to get quiet for.

@@ -27,6 +27,11 @@ pub(crate) enum Said {
         query_epoch: Epoch,
         info: Box<PgInfo>,
     },
+    /// The primary: every member has what is in the log up to a version.
+    Settled {
+        sent: Epoch,
+        upto: EVersion,
+    },
     Lease(MOSDPGLease),
     LeaseAck {
         sent: Epoch,

@@ -263,9 +263,10 @@ impl Tell<'_> {
         send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
 
-    /// A slot for a scrub: of which kind the word is, `scrub_reserve` says.
-    pub(in crate::pg) fn scrub_slot(self, to: PgShard, kind: i32, cx: &mut Cx<'_>) {
-        let msg = MOSDScrubReserve { pgid: self.pgid_at(to), map_epoch: cx.sh.map.epoch, kind, from: self.peering.whoami() };
+    /// A slot for a scrub: of which kind the word is, `scrub_reserve` says. `nonce`: the request's that it answers.
+    pub(in crate::pg) fn scrub_slot(self, to: PgShard, kind: i32, nonce: u32, cx: &mut Cx<'_>) {
+        let (pgid, map_epoch, from) = (self.pgid_at(to), cx.sh.map.epoch, self.peering.whoami());
+        let msg = MOSDScrubReserve { pgid, map_epoch, kind, from, nonce, waits: false };
         send(to.osd, msg.encode(features::SUPPORTED), cx);
     }
     /// Asks for a member's map of a range of objects.

@@ -41,7 +41,7 @@ fn is_built_for(pgid: SpgId, temp: &HObject, obj: &HObject) -> bool {
 /// message.
 pub fn came(m: &MOSDRepOp, pgid: SpgId, holds: impl Fn(&HObject) -> bool) -> Result<(Vec<PgLogEntry>, Transaction), String> {
     let entries = Vec::<PgLogEntry>::from_bytes(&m.log).map_err(|e| e.to_string())?;
-    let mut txn = Transaction::from_bytes(&flat(&m.transaction)).map_err(|e| e.to_string())?;
+    let mut txn = Transaction::from_halves(&m.head, flat(&m.transaction)).map_err(|e| e.to_string())?;
     if !txn.colls().all(|coll| coll == CollId::Pg(pgid) || coll == CollId::PgTemp(pgid)) {
         return Err("a write outside of its group".into());
     }

@@ -31,7 +31,7 @@ impl Jobs {
                     self.scrubs.lent_slot = ScrubSlots::take(&cx.sh.scrub_slots, max);
                 }
                 let kind = if self.scrubs.lent_slot.is_some() { scrub_reserve::GRANT } else { scrub_reserve::REJECT };
-                group.tell().scrub_slot(m.from, kind, cx);
+                group.tell().scrub_slot(m.from, kind, m.nonce, cx);
             }
             scrub_reserve::RELEASE if group.members.peering.is_of_primary(m.from, m.map_epoch) => self.scrubs.lent_slot = None,
             scrub_reserve::GRANT | scrub_reserve::REJECT => {

@@ -128,7 +128,7 @@ impl Jobs {
             return cx.out.push(Effect::Stop { why: Some(why) });
         }
         let members = self.scrubs.run.as_ref().map(|run| run.members().to_vec()).unwrap_or_default();
-        members.into_iter().for_each(|member| group.tell().scrub_slot(member, messages::scrub_reserve::RELEASE, cx));
+        members.into_iter().for_each(|member| group.tell().scrub_slot(member, messages::scrub_reserve::RELEASE, 0, cx));
         self.scrubs.put_off(cx);
         self.scrubs.run = None;
         self.end_scrub(requests, group, cx);
@@ -138,8 +138,8 @@ impl Jobs {
     pub(in crate::pg) fn scrub_out(&mut self, out: Vec<Out>, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
         for one in out {
             match one {
-                Out::Reserve(member) => group.tell().scrub_slot(member, messages::scrub_reserve::REQUEST, cx),
-                Out::Release(member) => group.tell().scrub_slot(member, messages::scrub_reserve::RELEASE, cx),
+                Out::Reserve(member) => group.tell().scrub_slot(member, messages::scrub_reserve::REQUEST, 0, cx),
+                Out::Release(member) => group.tell().scrub_slot(member, messages::scrub_reserve::RELEASE, 0, cx),
                 Out::Ask(member, start, end, deep) => group.tell().scrub_range(member, start, end, deep, cx),
                 Out::Line(level, text) => cx.out.push(Effect::ClusterLog { level, text }),
                 Out::Inspected(head, found) => self.inspected(&head, &found, requests, group, cx),

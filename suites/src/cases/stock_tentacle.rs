@@ -1,0 +1,211 @@
+//! A cluster of 20.2: its monitors, manager and OSDs, and OSDs of ours that join it, with groups that both have. Everything with cephx, and
+//! in secure mode.
+//!
+//! Our OSDs must count as OSDs of the cluster's version, and no stock daemon's log may complain of one. 19.2 can't be had as packages: a
+//! cluster of 20.2 that requires OSDs of 19.2 is run in its place.
+
+use super::Case;
+use super::mixed::{clean, copies_agree, ended_well, three_copies, workloads};
+use super::scrub::all_scrubbed;
+use crate::clients::Release::{Reef, Tentacle};
+use crate::clients::daemons;
+use crate::run::until;
+use crate::stock::{Daemons, PATIENCE, Plane, stock_control_plane, stock_osd};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+pub const CASES: &[Case] = &[
+    Case { name: "stock_daemons_of_20.2_with_our_osds", needs: &[Tentacle], run: our_osds },
+    Case { name: "stock_daemons_upgraded_to_20.2", needs: &[Reef, Tentacle], run: upgraded },
+];
+
+/// Words of a daemon's log by which a peer's maps or messages are not what it expects.
+const COMPLAINTS: [&str; 6] =
+    ["failed to encode map", "with expected crc", "bad crc", "lacks the feature", "missing features", "failed to decode message"];
+
+fn groups(d: &Daemons) -> Result<Vec<Value>> {
+    Ok(d.json("ceph pg ls-by-pool both")?["pg_stats"].as_array().context("pg ls-by-pool")?.clone())
+}
+
+/// Each group is whole on three OSDs.
+fn whole(d: &Daemons, what: &str) -> Result<()> {
+    let is_whole = |pg: &Value| pg["state"] == "active+clean" && pg["acting"].as_array().is_some_and(|acting| acting.len() == 3);
+    let reached = until(PATIENCE, || groups(d).is_ok_and(|all| all.len() == 16 && all.iter().all(is_whole)));
+    ensure!(reached, "{what}: not every group is whole:\n{}{}", d.must("ceph pg dump pgs_brief")?, d.last_words());
+    Ok(())
+}
+
+/// Operators and their tools find one version everywhere, and in a field beside it that an OSD is ours.
+fn one_version(d: &Daemons) -> Result<()> {
+    let versions = d.json("ceph versions")?;
+    let overall = versions["overall"].as_object().context("versions")?;
+    ensure!(overall.len() == 1 && overall.keys().all(|version| version.contains(" tentacle ")), "{versions}");
+    let [ours, theirs] = [0, 2].map(|osd| d.json(&format!("ceph osd metadata {osd}")));
+    let (ours, theirs) = (ours?, theirs?);
+    for field in ["ceph_release", "ceph_version", "ceph_version_short"] {
+        ensure!(ours[field] == theirs[field] && ours[field].is_string(), "{field}: {} and {}", ours[field], theirs[field]);
+    }
+    ensure!(ours["humboldt_version"].is_string() && theirs["humboldt_version"].is_null(), "{ours}");
+    ensure!(d.must("ceph tell osd.0 version")?.contains("tentacle"), "tell");
+    let health = d.must("ceph health detail")?;
+    ensure!(!health.contains("DAEMON_OLD_VERSION"), "{health}");
+    Ok(())
+}
+
+/// A pool that is coded is refused by name, and goes without a trace.
+fn coded_pool(d: &Daemons) -> Result<()> {
+    d.must("ceph osd erasure-code-profile set three k=2 m=1 crush-failure-domain=osd")?;
+    d.must("ceph osd pool create coded 4 4 erasure three")?;
+    d.wait("ceph log last 50 warn cluster", "the refusal", |out| out.contains("pool 'coded' has erasure codes"))?;
+    d.must("ceph osd pool rm coded coded --yes-i-really-really-mean-it")?;
+    d.must("ceph osd erasure-code-profile rm three")?;
+    Ok(())
+}
+
+/// No copy differs by the word of the OSD that leads it.
+fn scrubbed(d: &Daemons) -> Result<()> {
+    ensure!(
+        all_scrubbed(PATIENCE, || groups(d), || d.must("ceph osd pool deep-scrub both").map(drop))?,
+        "not every group was scrubbed: {}",
+        d.must("ceph pg dump pgs_brief")?
+    );
+    let damaged = |pg: &Value| pg["state"].as_str().is_some_and(|state| state.contains("inconsistent"));
+    let found: Vec<String> = groups(d)?.iter().filter(|pg| damaged(pg)).map(|pg| pg["pgid"].to_string()).collect();
+    ensure!(found.is_empty(), "copies differ in {found:?}");
+    Ok(())
+}
+
+/// No daemon complains of another.
+fn no_complaint(d: &Daemons) -> Result<()> {
+    for name in ["mon.a", "mgr.x", "osd.2", "osd.3"] {
+        let log = std::fs::read_to_string(d.dir.join(format!("log/{name}.log"))).with_context(|| format!("the log of {name}"))?;
+        if let Some(line) = log.lines().find(|line| COMPLAINTS.iter().any(|words| line.contains(words))) {
+            bail!("{name}: {line}");
+        }
+    }
+    for name in ["osd.0", "osd.1"] {
+        if let Some(line) = d.said(name).lines().find(|line| line.contains("that can't be read") || line.contains("can't boot")) {
+            bail!("{name}: {line}");
+        }
+    }
+    Ok(())
+}
+
+/// The cluster requires OSDs of that release.
+fn requires(d: &Daemons, release: &str) -> Result<()> {
+    let dump = d.json("ceph osd dump")?;
+    ensure!(dump["require_osd_release"] == release, "{} instead of {release}", dump["require_osd_release"]);
+    Ok(())
+}
+
+/// A cluster that requires OSDs of 18.2 requires later ones step by step: the monitors agree only if every OSD has their features.
+fn raised(d: &Daemons) -> Result<()> {
+    for release in ["squid", "tentacle"] {
+        d.must(&format!("ceph osd require-osd-release {release}"))?;
+        requires(d, release)?;
+        d.write("both", release, 20)?;
+        whole(d, &format!("with OSDs of {release} required"))?;
+    }
+    Ok(())
+}
+
+fn our_osds() -> Result<()> {
+    let conf = "mon debug no require squid = true\nmon debug no require tentacle = true\n";
+    let plane = Plane { monitors: 1, release: Tentacle, manager: Tentacle, conf, ..Plane::default() };
+    let mut d = stock_control_plane("stock-tentacle", &plane)?;
+    requires(&d, "reef")?;
+    d.new_ours(0, "ssd", &["--store", "mem", "--memory", "1073741824"])?;
+    d.new_ours(1, "ssd", &["--store", "block", "--size", "2G"])?;
+    stock_osd(&mut d, 2, "bluestore")?;
+    stock_osd(&mut d, 3, "bluestore")?;
+    d.wait_up(4)?;
+    one_version(&d)?;
+
+    for id in 0..4 {
+        d.must(&format!("ceph osd crush reweight osd.{id} 1"))?;
+    }
+    for line in [
+        "ceph osd crush rule create-replicated any default osd",
+        "ceph osd pool create both 16 16 replicated any",
+        "ceph osd pool application enable both test",
+        "ceph osd pool set both size 3",
+        "ceph osd pool set both min_size 2",
+    ] {
+        d.must(line)?;
+    }
+    whole(&d, "at first")?;
+    let leaders: Vec<Option<u64>> = groups(&d)?.iter().map(|pg| pg["acting_primary"].as_u64()).collect();
+    ensure!([0, 1].iter().any(|osd| leaders.contains(&Some(*osd))), "none of ours leads a group: {leaders:?}");
+    ensure!([2, 3].iter().any(|osd| leaders.contains(&Some(*osd))), "no stock OSD leads a group: {leaders:?}");
+    d.write("both", "first", 40)?;
+    d.must("rados bench -p both 2 write -b 65536 -t 8 --no-cleanup")?;
+    d.must("rados bench -p both 2 seq -t 8")?;
+    raised(&d)?;
+    coded_pool(&d)?;
+
+    // One of each kind dies, and what it missed is recovered to it.
+    for victim in ["osd.2", "osd.1"] {
+        d.kill(victim)?;
+        d.wait_up(3)?;
+        d.write("both", victim, 20)?;
+        d.start(victim)?;
+        d.wait_up(4)?;
+        whole(&d, &format!("after the death of {victim}"))?;
+    }
+    // Groups move away from a stock OSD and back.
+    d.must("ceph osd out 3")?;
+    whole(&d, "without osd.3")?;
+    d.must("ceph osd in 3")?;
+    whole(&d, "with osd.3 again")?;
+    scrubbed(&d)?;
+    for (tag, count) in [("first", 40), ("squid", 20), ("tentacle", 20), ("osd.2", 20), ("osd.1", 20)] {
+        d.verify("both", tag, count)?;
+    }
+    no_complaint(&d)?;
+    d.end("osd.0")?;
+    d.end("osd.1")
+}
+
+/// Operations of each workload while the cluster is upgraded.
+const OPS: u32 = 6000;
+
+/// A cluster of 18.2 becomes one of 20.2 under load: each daemon ends and comes back, monitors first, and our OSDs last, which then say the
+/// new version.
+fn upgraded() -> Result<()> {
+    Reef.install_tests()?;
+    daemons(Tentacle)?;
+    let mut d = stock_control_plane("stock-upgraded", &Plane::default())?;
+    d.new_ours(0, "ssd", &["--store", "block", "--size", "2G"])?;
+    d.new_ours(1, "ssd", &["--store", "block", "--size", "2G"])?;
+    stock_osd(&mut d, 2, "bluestore")?;
+    d.wait_up(3)?;
+    three_copies(&d)?;
+    let (conf, of_osd) = (d.conf.clone(), d.dir.join("osd.2.conf"));
+    let tests = workloads(Reef, &d, OPS);
+    for monitor in ["mon.a", "mon.b", "mon.c"] {
+        d.kill(monitor)?;
+        d.stock_of(Tentacle, monitor, &conf)?;
+        d.wait("ceph quorum_status", "a quorum", |out| out.contains("\"quorum\":[0,1,2]"))?;
+    }
+    d.kill("mgr.x")?;
+    d.stock_of(Tentacle, "mgr.x", &conf)?;
+    d.wait("ceph status -f json", "the manager", |out| out.contains("\"available\":true"))?;
+    d.kill("osd.2")?;
+    d.wait_up(2)?;
+    d.stock_of(Tentacle, "osd.2", &of_osd)?;
+    d.wait_up(3)?;
+    clean(&d, "clean groups with a stock OSD of 20.2")?;
+    for ours in ["osd.0", "osd.1"] {
+        d.end(ours)?;
+        d.wait_up(2)?;
+        d.start(ours)?;
+        d.wait_up(3)?;
+        clean(&d, &format!("clean groups with {ours} again"))?;
+    }
+    one_version(&d)?;
+    d.must("ceph osd require-osd-release tentacle")?;
+    requires(&d, "tentacle")?;
+    ended_well(tests)?;
+    clean(&d, "clean groups at the end")?;
+    copies_agree(&d)
+}
