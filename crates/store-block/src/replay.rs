@@ -13,8 +13,9 @@ use crate::layout::BLOCK;
 const RECORD_NS: u64 = 6_000;
 /// To read a block of the log, and its checksum.
 const BLOCK_NS: u64 = 4_000;
-/// To carry out changes, for each byte that they are encoded in.
-const BYTE_NS: u64 = 16;
+/// To carry out changes, for each byte that they are encoded in. Measured: 44,000 new objects of 4 KiB in 56 MB of log, 4.3 us of CPU for
+/// each.
+const BYTE_NS: u64 = 5;
 /// To read the leaf of an object that was there before.
 const LEAF_NS: u64 = 25_000;
 
