@@ -19,6 +19,9 @@ pub const CASES: &[Case] = &[
     Case { name: "stock_daemons_upgraded_to_20.2", needs: &[Reef, Tentacle], run: upgraded },
 ];
 
+/// Pools with erasure codes on stock OSDs.
+const CODED: [&str; 2] = ["plain", "optimised"];
+
 /// Words of a daemon's log by which a peer's maps or messages are not what it expects.
 const COMPLAINTS: [&str; 6] =
     ["failed to encode map", "with expected crc", "bad crc", "lacks the feature", "missing features", "failed to decode message"];
@@ -52,6 +55,25 @@ fn one_version(d: &Daemons) -> Result<()> {
     Ok(())
 }
 
+/// Pools that are coded, without the optimisations of 20.2 and with them, on stock OSDs alone: by the class of their devices.
+fn coded_pools_of_stock(d: &Daemons) -> Result<()> {
+    for id in 0..5 {
+        d.must(&format!("ceph osd crush rm-device-class osd.{id}"))?;
+        d.must(&format!("ceph osd crush set-device-class {} osd.{id}", if id < 2 { "ours" } else { "theirs" }))?;
+    }
+    d.must("ceph osd erasure-code-profile set theirs k=2 m=1 crush-failure-domain=osd crush-device-class=theirs")?;
+    for pool in CODED {
+        d.must(&format!("ceph osd pool create {pool} 4 4 erasure theirs"))?;
+        d.must(&format!("ceph osd pool application enable {pool} test"))?;
+    }
+    d.must("ceph osd pool set optimised allow_ec_overwrites true")?;
+    d.must("ceph osd pool set optimised allow_ec_optimizations true")?;
+    for pool in CODED {
+        d.write(pool, "coded", 10)?;
+    }
+    Ok(())
+}
+
 /// A pool that is coded is refused by name, and goes without a trace.
 fn coded_pool(d: &Daemons) -> Result<()> {
     d.must("ceph osd erasure-code-profile set three k=2 m=1 crush-failure-domain=osd")?;
@@ -77,7 +99,7 @@ fn scrubbed(d: &Daemons) -> Result<()> {
 
 /// No daemon complains of another.
 fn no_complaint(d: &Daemons) -> Result<()> {
-    for name in ["mon.a", "mgr.x", "osd.2", "osd.3"] {
+    for name in ["mon.a", "mgr.x", "osd.2", "osd.3", "osd.4"] {
         let log = std::fs::read_to_string(d.dir.join(format!("log/{name}.log"))).with_context(|| format!("the log of {name}"))?;
         if let Some(line) = log.lines().find(|line| COMPLAINTS.iter().any(|words| line.contains(words))) {
             bail!("{name}: {line}");
@@ -118,10 +140,11 @@ fn our_osds() -> Result<()> {
     d.new_ours(1, "ssd", &["--store", "block", "--size", "2G"])?;
     stock_osd(&mut d, 2, "bluestore")?;
     stock_osd(&mut d, 3, "bluestore")?;
-    d.wait_up(4)?;
+    stock_osd(&mut d, 4, "bluestore")?;
+    d.wait_up(5)?;
     one_version(&d)?;
 
-    for id in 0..4 {
+    for id in 0..5 {
         d.must(&format!("ceph osd crush reweight osd.{id} 1"))?;
     }
     for line in [
@@ -136,20 +159,21 @@ fn our_osds() -> Result<()> {
     whole(&d, "at first")?;
     let leaders: Vec<Option<u64>> = groups(&d)?.iter().map(|pg| pg["acting_primary"].as_u64()).collect();
     ensure!([0, 1].iter().any(|osd| leaders.contains(&Some(*osd))), "none of ours leads a group: {leaders:?}");
-    ensure!([2, 3].iter().any(|osd| leaders.contains(&Some(*osd))), "no stock OSD leads a group: {leaders:?}");
+    ensure!([2, 3, 4].iter().any(|osd| leaders.contains(&Some(*osd))), "no stock OSD leads a group: {leaders:?}");
     d.write("both", "first", 40)?;
     d.must("rados bench -p both 2 write -b 65536 -t 8 --no-cleanup")?;
     d.must("rados bench -p both 2 seq -t 8")?;
     raised(&d)?;
     coded_pool(&d)?;
+    coded_pools_of_stock(&d)?;
 
     // One of each kind dies, and what it missed is recovered to it.
     for victim in ["osd.2", "osd.1"] {
         d.kill(victim)?;
-        d.wait_up(3)?;
+        d.wait_up(4)?;
         d.write("both", victim, 20)?;
         d.start(victim)?;
-        d.wait_up(4)?;
+        d.wait_up(5)?;
         whole(&d, &format!("after the death of {victim}"))?;
     }
     // Groups move away from a stock OSD and back.
@@ -161,6 +185,10 @@ fn our_osds() -> Result<()> {
     for (tag, count) in [("first", 40), ("squid", 20), ("tentacle", 20), ("osd.2", 20), ("osd.1", 20)] {
         d.verify("both", tag, count)?;
     }
+    for pool in CODED {
+        d.verify(pool, "coded", 10)?;
+    }
+    d.wait_pgs(25)?;
     no_complaint(&d)?;
     d.end("osd.0")?;
     d.end("osd.1")
