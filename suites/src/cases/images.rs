@@ -26,9 +26,9 @@ const URING: [&str; 2] = ["--security-opt", "seccomp=unconfined"];
 
 /// Limits that a process without CAP_SYS_RESOURCE may set; podman's own are higher.
 const LIMITS: [&str; 4] = ["--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096"];
-/// Starts a program where groups of processes are of one kind: crun takes no machine that has both.
-const ONE_KIND: &str =
-    "if test -d /sys/fs/cgroup/unified; then umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup; fi; exec \"$0\" \"$@\"";
+/// Starts a program where groups of processes are of the newer kind alone: crun takes no machine that has both, or shows none.
+const ONE_KIND: &str = "if ! test -e /sys/fs/cgroup/cgroup.controllers; then umount -R /sys/fs/cgroup 2>/dev/null; \
+                        mount -t cgroup2 none /sys/fs/cgroup || exit 1; fi; exec \"$0\" \"$@\"";
 
 /// Podman with a storage of its own; all its containers end with this value.
 struct Podman {
