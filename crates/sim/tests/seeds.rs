@@ -94,10 +94,12 @@ fn is_noticed(planted: Planted, seed: u64) -> bool {
     fails(Some(planted)) && !fails(None)
 }
 
-/// False if a promise to clients that want harm is broken, and none come.
-fn may_matter(planted: Planted, seed: u64) -> bool {
+/// Seeds that may notice it. A broken promise to clients that want harm shows only where some come, and few seeds have those: more are
+/// looked through.
+fn seeds_for(planted: Planted) -> impl Iterator<Item = u64> {
     let is_theirs = |bug| matches!(bug, OsdBug::EmptyPages | OsdBug::TrustPgop | OsdBug::BelieveKind | OsdBug::HoldWaiting);
-    !matches!(planted, Planted::Osd(bug) if is_theirs(bug)) || Plan::of(seed).hostile > 0
+    let is_theirs = matches!(planted, Planted::Osd(bug) if is_theirs(bug));
+    (0..if is_theirs { 160 } else { 40 }).filter(move |seed| !is_theirs || Plan::of(*seed).hostile > 0)
 }
 
 /// Those that few seeds find, or the share of them that is asked for: `cargo xtask sim --bugs` looks for all of them.
@@ -125,7 +127,7 @@ fn broken_promises_are_noticed() {
     on_all_cores(0..few.len() as u64, |place| {
         let planted = few[place as usize];
         assert!(ALL.contains(&planted), "{planted:?} is in the table");
-        let seeds = (0..40).filter(|seed| may_matter(planted, *seed)).find(|seed| is_noticed(planted, *seed));
+        let seeds = seeds_for(planted).find(|seed| is_noticed(planted, *seed));
         println!("{planted:?}: noticed by seed {seeds:?}");
         assert!(seeds.is_some(), "{planted:?} is not noticed");
     });
