@@ -1,4 +1,4 @@
-//! Images mapped by a Linux kernel (krbd), without any program of Ceph's in the guest: ten things that its users do.
+//! Images mapped by a Linux kernel (krbd), without any program of Ceph's in the guest: eleven things that its users do.
 //!
 //! The guest maps, reads and writes; stock tools on the other side see the same bytes. [`super::kernel_guest`] is the guest.
 
@@ -20,9 +20,10 @@ const CRC: &str = "ms_mode=crc";
 const SECURE: &str = "ms_mode=secure";
 
 type Step = fn(&mut World) -> Result<()>;
-const STEPS: [(&str, Step); 10] = [
+const STEPS: [(&str, Step); 11] = [
     ("map in crc mode", |w| mapped(w, "crc", CRC)),
     ("map in secure mode", |w| mapped(w, "secure", SECURE)),
+    ("reads from any copy", any_copy),
     ("ext4", ext4),
     ("discard", discard),
     ("snapshot", snapshot),
@@ -35,7 +36,7 @@ const STEPS: [(&str, Step); 10] = [
 
 fn kernel_client() -> Result<()> {
     let tap = Tap::new()?;
-    let c = Cluster::start_inside("kernel-client", &tap.namespace.name, &["--listen", Tap::HOST, "--size", "2G"])?;
+    let c = Cluster::start_inside("kernel-client", &tap.namespace.name, &["--listen", Tap::HOST, "--osds", "3", "--size", "2G"])?;
     c.must(Pacific, "ceph osd pool create rbd 8 8")?;
     c.must(Pacific, "rbd pool init rbd")?;
     let key = c.must(Pacific, "ceph auth get-key client.admin")?.trim().to_string();
@@ -125,6 +126,22 @@ fn mapped(w: &mut World, image: &str, mode: &str) -> Result<()> {
     w.unmap(&device)?;
     let watchers = w.rbd(&format!("status {image}"))?;
     ensure!(watchers.contains("Watchers: none"), "a watcher stays: {watchers}");
+    Ok(())
+}
+
+/// The kernel asks any member of a group, or the nearest one, and each read has its answer.
+fn any_copy(w: &mut World) -> Result<()> {
+    w.image("copies")?;
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")?;
+    let near = format!("localize,crush_location=host:{}", host.trim().split('.').next().unwrap_or_default());
+    for (mib, policy) in ["balance", &near].into_iter().enumerate() {
+        let device = w.map(&format!("{CRC},read_from_replica={policy}"), "copies")?;
+        w.guest.must(&format!("dd if=/dev/zero of=/dev/rbd{device} bs=1M count=16 conv=notrunc,fsync 2>/dev/null"))?;
+        w.write(&device, mib)?;
+        let want = w.sum_with_data_at(mib)?;
+        w.same(&device, "copies", &want).with_context(|| policy.to_string())?;
+        w.unmap(&device)?;
+    }
     Ok(())
 }
 
