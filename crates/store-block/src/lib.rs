@@ -23,6 +23,7 @@ mod codec;
 mod colls;
 mod commit;
 mod config;
+mod counter;
 mod counters;
 #[cfg(test)]
 mod crash;

@@ -3,14 +3,15 @@
 //! A tree of maxima, sixteen to one, above numbers that its owner keeps. To find one, and to change one, takes steps in proportion to the logarithm
 //! of how many there are. Memory: a byte for about fifteen numbers.
 
+use crate::counter::Steps;
+
 const FAN: usize = 16;
 
 #[derive(Debug, Default)]
 pub struct Maxima {
     /// The largest of sixteen numbers each, then of sixteen of those, and so on.
     levels: Vec<Vec<u8>>,
-    #[cfg(test)]
-    steps: std::cell::Cell<u64>,
+    steps: Steps,
 }
 
 impl Maxima {
@@ -38,12 +39,6 @@ impl Maxima {
     pub fn take_steps(&self) -> u64 {
         self.steps.take()
     }
-    #[cfg(test)]
-    fn step(&self) {
-        self.steps.set(self.steps.get() + 1);
-    }
-    #[cfg(not(test))]
-    fn step(&self) {}
 
     /// The number `at` was `was`, and `of` says what all are now.
     pub fn changed(&mut self, at: usize, was: u8, numbers: usize, of: impl Fn(usize) -> u8) {
@@ -62,7 +57,7 @@ impl Maxima {
                 let below = &self.levels[level - 1];
                 below[first..below.len().min(first + FAN)].iter().copied().max().unwrap_or(0)
             };
-            self.step();
+            self.steps.add(1);
             if now == before {
                 return;
             }
@@ -76,7 +71,7 @@ impl Maxima {
     }
     fn find_from(&self, from: usize, least: u8, numbers: usize, of: &impl Fn(usize) -> u8) -> Option<usize> {
         let is_enough = |at: usize| {
-            self.step();
+            self.steps.add(1);
             of(at) >= least
         };
         if from >= numbers {
@@ -88,7 +83,7 @@ impl Maxima {
         }
         for level in 0..self.levels.len() {
             let has = |level: usize, at: usize| {
-                self.step();
+                self.steps.add(1);
                 self.levels[level][at] >= least
             };
             // The neighbours behind this one, as far as they are below the same maximum.

@@ -1,5 +1,7 @@
 //! Numbers by the hashes of the names that they stand for. Whoever has the numbers knows the names, and compares them.
 
+use crate::counter::Steps;
+
 /// Tables that names are spread over: each grows alone, so that no name pays for moving all of them.
 const TABLES: usize = 64;
 const NONE: u32 = u32::MAX;
@@ -26,29 +28,17 @@ pub struct Names {
     /// Entries of all tables.
     room: usize,
     /// Numbers that were given for a hash.
-    #[cfg(test)]
-    steps: std::cell::Cell<u64>,
+    steps: Steps,
 }
 
 impl Names {
     pub fn new() -> Self {
-        Self {
-            tables: vec![Table::default(); TABLES],
-            room: 0,
-            #[cfg(test)]
-            steps: std::cell::Cell::new(0),
-        }
+        Self { tables: vec![Table::default(); TABLES], room: 0, steps: Steps::default() }
     }
     #[cfg(test)]
     pub fn take_steps(&self) -> u64 {
         self.steps.take()
     }
-    #[cfg(test)]
-    fn step(&self) {
-        self.steps.set(self.steps.get() + 1);
-    }
-    #[cfg(not(test))]
-    fn step(&self) {}
     /// Which table a hash belongs to: by other bits than those that say where in it.
     fn table(&self, hash: u32) -> &Table {
         &self.tables[hash as usize >> (u32::BITS - TABLES.ilog2())]
@@ -58,7 +48,7 @@ impl Names {
     }
     /// The numbers with this hash.
     pub fn with(&self, hash: u32) -> impl Iterator<Item = u32> {
-        self.table(hash).probe(hash).filter(move |entry| entry.hash == hash).inspect(|_| self.step()).map(|entry| entry.number)
+        self.table(hash).probe(hash).filter(move |entry| entry.hash == hash).inspect(|_| self.steps.add(1)).map(|entry| entry.number)
     }
     /// Reads what [`Names::with`] will read first.
     pub fn warm(&self, hash: u32) -> usize {

@@ -9,6 +9,7 @@
 //! To put in, to find and to drop a block takes one step, whatever else waits; to take those that are due, one step for each that is looked
 //! at for the first time, and to say which is the oldest, one for each record under way.
 
+use crate::counter::Steps;
 use crate::layout::BLOCK;
 use crate::wal::Batch;
 use base::fixed::{HashMap, HashSet};
@@ -102,8 +103,7 @@ pub struct Overlay {
     /// All images of records before this one were taken to be written.
     next_due: u64,
     /// Records and blocks that were looked at.
-    #[cfg(test)]
-    steps: std::cell::Cell<u64>,
+    steps: Steps,
 }
 
 impl Overlay {
@@ -114,12 +114,6 @@ impl Overlay {
     pub fn take_steps(&self) -> u64 {
         self.steps.take()
     }
-    #[cfg(test)]
-    fn step(&self) {
-        self.steps.set(self.steps.get() + 1);
-    }
-    #[cfg(not(test))]
-    fn step(&self) {}
     #[cfg(test)]
     pub fn assert_counts(&self, open: u64) {
         assert_eq!(self.bytes, self.records.iter().filter_map(|r| r.buf.as_ref()).map(Bytes::len).sum::<usize>());
@@ -167,7 +161,7 @@ impl Overlay {
             return;
         }
         for p in place..place + blocks {
-            self.step();
+            self.steps.add(1);
             self.expected.remove(&p);
             if let Some(old) = self.map.remove(&p) {
                 self.unlink(old);
@@ -252,7 +246,7 @@ impl Overlay {
         // Those in front are on their way, however many they are.
         let mut i = self.next_due.saturating_sub(first) as usize;
         'records: while i < self.records.len() {
-            self.step();
+            self.steps.add(1);
             if self.records[i].seq > upto || due.len() >= max {
                 break;
             }
@@ -260,7 +254,7 @@ impl Overlay {
                 if due.len() >= max {
                     break 'records;
                 }
-                self.step();
+                self.steps.add(1);
                 let record = &self.records[i];
                 let (n, seq) = (record.taken, record.seq);
                 let place = record.places[n];
@@ -318,7 +312,7 @@ impl Overlay {
     pub fn oldest(&mut self) -> Option<u64> {
         self.forget();
         // In front of it are at most those that have runs under way.
-        self.records.iter().inspect(|_| self.step()).find(|r| r.live > 0).map(|r| r.seq)
+        self.records.iter().inspect(|_| self.steps.add(1)).find(|r| r.live > 0).map(|r| r.seq)
     }
     /// Places that are being written.
     pub fn writing(&self) -> usize {

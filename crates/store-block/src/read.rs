@@ -73,14 +73,16 @@ pub fn beyond(core: &mut Core, t: &mut Target, ranges: &[Range<u64>]) -> StoreRe
     for range in ranges {
         let mut out = ReadData::new();
         match core.gather(t, range.clone(), false, &mut out, &mut came) {
-            Ok(()) => all.push(Bytes::from(out.flat().to_vec())),
+            Ok(()) => all.push(out),
             Err(StoreError::Wait(n)) => missing = Err(StoreError::Wait(n)),
             other => return other.map(|()| Vec::new()),
         }
     }
     missing?;
     came.iter().for_each(|extent| core.reads.used(extent));
-    Ok(all)
+    // Copied once, when all of it is here.
+    let flat = |data: &ReadData| data.pieces().map(|piece| &piece[..]).collect::<Vec<_>>().concat();
+    Ok(all.iter().map(|data| Bytes::from(flat(data))).collect())
 }
 
 impl Core {

@@ -3,6 +3,7 @@
 //! To find a row, the range over it, or the next change takes steps in proportion to the logarithm of how many there are; so does to put
 //! one. To remove a range takes a step for each row and range in it besides: those are gone then, so each is paid for once.
 
+use crate::counter::Steps;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use std::borrow::Borrow;
@@ -76,8 +77,7 @@ pub struct Layer {
     /// Of memory, roughly; of objects only their keys.
     bytes: usize,
     /// Rows and ranges that removals looked at.
-    #[cfg(test)]
-    steps: std::cell::Cell<u64>,
+    steps: Steps,
 }
 
 impl Layer {
@@ -85,12 +85,6 @@ impl Layer {
     pub fn take_steps(&self) -> u64 {
         self.steps.take()
     }
-    #[cfg(test)]
-    fn step(&self, n: usize) {
-        self.steps.set(self.steps.get() + n as u64);
-    }
-    #[cfg(not(test))]
-    fn step(&self, _n: usize) {}
 
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.ranges.is_empty()
@@ -175,7 +169,7 @@ impl Layer {
     fn remove_rows(&mut self, first: &[u8], last: &[u8]) {
         let keys: Vec<Key> =
             self.rows.range::<[u8], _>((Bound::Included(first), Bound::Excluded(last))).map(|(key, _)| key.clone()).collect();
-        self.step(keys.len());
+        self.steps.add(keys.len());
         for key in keys {
             let row = if let Some(Val::Row(row)) = self.rows.remove(&key) { row.len() } else { 0 };
             self.bytes = self.bytes.saturating_sub(row + key.len() + ROW_BYTES);
@@ -193,7 +187,7 @@ impl Layer {
             .range::<Key, _>((Bound::Included(&first), Bound::Included(&last)))
             .map(|(start, end)| (start.clone(), end.clone()))
             .collect();
-        self.step(met.len());
+        self.steps.add(met.len());
         for (start, end) in met {
             self.ranges.remove(&start);
             self.bytes = self.bytes.saturating_sub(start.len() + end.len() + ROW_BYTES);

@@ -17,6 +17,7 @@ pub mod leaf;
 mod own;
 pub mod space;
 
+use crate::counter::Steps;
 use crate::key;
 use crate::layout::BLOCK;
 use crate::planted::{Bug, planted};
@@ -86,8 +87,7 @@ pub struct Table {
     index: Index,
     cache: LeafCache,
     /// Rows and leaves that scans looked at.
-    #[cfg(test)]
-    steps: std::cell::Cell<u64>,
+    steps: Steps,
 }
 
 /// Leaves that a scan asks for at a time, bytes: no more than the smallest cache has room for.
@@ -105,20 +105,13 @@ impl Table {
             beside: Layer::default(),
             index: Index::default(),
             cache: LeafCache::default(),
-            #[cfg(test)]
-            steps: std::cell::Cell::new(0),
+            steps: Steps::default(),
         }
     }
     #[cfg(test)]
     pub fn take_steps(&self) -> u64 {
         self.steps.take() + self.active.take_steps()
     }
-    #[cfg(test)]
-    fn step(&self) {
-        self.steps.set(self.steps.get() + 1);
-    }
-    #[cfg(not(test))]
-    fn step(&self) {}
 
     /// A scan from `first` to before `last` passed over many removed rows: a removal of all of them is in their place from now on, which
     /// changes nothing of what is there. Not of objects: those in memory are found by their rows.
@@ -319,7 +312,7 @@ impl Table {
                     leaf = None;
                     break;
                 }
-                self.step();
+                self.steps.add(1);
                 // As far as it is asked for.
                 let to = self.index.end_of(start).map_or(last, |end| end.min(last));
                 if let Some(end) = gone_to(&by_age, start.max(first), to) {
@@ -351,7 +344,7 @@ impl Table {
                 (Some(a), Some(b)) => a.min(b),
                 (Some(k), None) | (None, Some(k)) => k,
             };
-            self.step();
+            self.steps.add(1);
             let said = newest(&mut layers, &by_age, key);
             let from_leaf = leaf.filter(|_| leaf_key == Some(key));
             let row = said.row(from_leaf);

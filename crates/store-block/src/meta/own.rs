@@ -9,6 +9,7 @@
 //! Memory: one bit a block, and a third of that for the tree.
 
 use super::space::Run;
+use crate::counter::Steps;
 
 const WORD: u64 = 64;
 /// Words below a leaf of the tree.
@@ -83,22 +84,13 @@ pub struct Own {
     free: u64,
     /// Where the search goes on.
     next: u64,
-    #[cfg(test)]
-    steps: std::cell::Cell<u64>,
+    steps: Steps,
 }
 
 impl Own {
     /// So many blocks, the first `taken` of which are never given.
     pub fn new(blocks: u64, taken: u64) -> Self {
-        let mut own = Self {
-            used: Vec::new(),
-            tree: Vec::new(),
-            blocks: 0,
-            free: 0,
-            next: taken,
-            #[cfg(test)]
-            steps: std::cell::Cell::new(0),
-        };
+        let mut own = Self { used: Vec::new(), tree: Vec::new(), blocks: 0, free: 0, next: taken, steps: Steps::default() };
         own.grow(blocks);
         own.mark(0, taken);
         own
@@ -138,12 +130,6 @@ impl Own {
     pub fn take_steps(&self) -> u64 {
         self.steps.take()
     }
-    #[cfg(test)]
-    fn step(&self) {
-        self.steps.set(self.steps.get() + 1);
-    }
-    #[cfg(not(test))]
-    fn step(&self) {}
 
     /// Shows the words of these blocks, each with its bits of them.
     fn each_word(&mut self, block: u64, n: u64, mut visit: impl FnMut(&mut u64, u64)) {
@@ -182,7 +168,7 @@ impl Own {
         let (mut first, mut last, mut len) = ((self.lines() + first) / 2, (self.lines() + last) / 2, LINE);
         while first > 0 {
             for node in first..=last {
-                self.step();
+                self.steps.add(1);
                 self.tree[node] = Free::of_both(self.tree[2 * node], self.tree[2 * node + 1], len);
             }
             (first, last, len) = (first / 2, last / 2, len * 2);
@@ -240,7 +226,7 @@ impl Own {
     }
     /// The same within a node of `len` blocks from `start` on; in front of it are `run` free ones that count.
     fn seek(&self, node: usize, start: u64, len: u64, n: u64, from: u64, run: &mut u64) -> Option<u64> {
-        self.step();
+        self.steps.add(1);
         if start + len <= from {
             return None;
         }
@@ -264,7 +250,7 @@ impl Own {
         let mut at = start.max(from);
         let end = (start + LINE).min(self.used.len() as u64 * WORD);
         while at < end {
-            self.step();
+            self.steps.add(1);
             let (word, left) = (self.used[(at / WORD) as usize] >> (at % WORD), WORD - at % WORD);
             let free = u64::from(word.trailing_zeros()).min(left);
             if *run + free >= n {

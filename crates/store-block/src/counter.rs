@@ -1,0 +1,22 @@
+//! A counter of the steps that a structure takes, for tests that hold its order of growth. Elsewhere it is nothing.
+
+#[cfg(test)]
+use std::cell::Cell;
+
+#[derive(Debug, Clone, Default)]
+pub struct Steps(#[cfg(test)] Cell<u64>);
+
+impl Steps {
+    /// So many more.
+    #[cfg(test)]
+    pub fn add(&self, n: usize) {
+        self.0.set(self.0.get() + n as u64);
+    }
+    #[cfg(not(test))]
+    pub fn add(&self, _: usize) {}
+    /// Those since it was asked last.
+    #[cfg(test)]
+    pub fn take(&self) -> u64 {
+        self.0.take()
+    }
+}
