@@ -24,6 +24,8 @@ const START_PATIENCE: Duration = Duration::from_secs(60);
 const END_PATIENCE: Duration = Duration::from_secs(8);
 /// How long the kernel may take to end a process that was killed.
 const KILL_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the last words of one that ended may take to come through its pipe: a child of its own may hold that open.
+const WORDS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A daemon that ends when this process does in order; its first line says that it serves.
 struct Process {
@@ -35,6 +37,8 @@ struct Process {
     holds_back: Option<mpsc::Sender<()>>,
     /// What it said last on standard error.
     last_words: Arc<Mutex<Words>>,
+    /// Disconnected once all that it said on standard error was passed on.
+    heard_out: Receiver<()>,
 }
 
 /// What is kept of a daemon's standard error.
@@ -56,14 +60,20 @@ impl Process {
         let last_words = Arc::new(Mutex::new(Words::default()));
         let kept = last_words.clone();
         std::thread::spawn(move || pass_on(out, &first, &go_on));
-        std::thread::spawn(move || pass_on_errors(err, &kept));
-        Ok(Self { child, line, serves: false, holds_back: Some(holds_back), last_words })
+        let (still_says, heard_out) = mpsc::channel();
+        std::thread::spawn(move || {
+            pass_on_errors(err, &kept);
+            drop(still_says);
+        });
+        Ok(Self { child, line, serves: false, holds_back: Some(holds_back), last_words, heard_out })
     }
     /// How it ended, if it has.
     fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
+    /// For one that has ended: its end is seen before the thread beside us has read its last line.
     fn last_words(&self) -> String {
+        let _ = self.heard_out.recv_timeout(WORDS_PATIENCE);
         self.last_words.lock().unwrap_or_else(|e| e.into_inner()).last.clone()
     }
 }
@@ -192,8 +202,12 @@ fn start_monitor(cmd: Command) -> Result<(Process, String)> {
     match mon.line.recv_timeout(START_PATIENCE) {
         Ok(line) => Ok((mon, line)),
         Err(RecvTimeoutError::Timeout) => bail!("the monitor does not serve after {} s", START_PATIENCE.as_secs()),
-        // Its own line says why.
-        Err(RecvTimeoutError::Disconnected) => bail!("the monitor ended with {} before it served", mon.child.wait()?),
+        // Its own line says why, and must be out before we end.
+        Err(RecvTimeoutError::Disconnected) => {
+            let status = mon.child.wait()?;
+            mon.last_words();
+            bail!("the monitor ended with {status} before it served")
+        }
     }
 }
 
