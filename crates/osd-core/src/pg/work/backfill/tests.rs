@@ -3,6 +3,7 @@
 use super::run::Backfill;
 use crate::pg::backend::copies::cut::Chunk;
 use crate::pg::backend::layout::Layout;
+use crate::pg::backend::positions::Positions;
 use crate::pg::logs::missing::Missing;
 use crate::pg::work::recovery::host::{Change, Host, Limits, Pace, Part, Slots};
 use crate::pg::work::recovery::run::Recovery;
@@ -31,6 +32,7 @@ enum Sent {
 }
 
 struct Side {
+    layout: Layout,
     is_primary: bool,
     store: MemStore,
     missing: Missing,
@@ -59,7 +61,7 @@ impl Host for Side {
         false
     }
     fn layout(&self) -> Layout {
-        Layout::Copies
+        self.layout
     }
     fn is_primary(&self) -> bool {
         self.is_primary
@@ -159,7 +161,7 @@ fn write(obj: &HObject, version: EVersion, bytes: &[u8]) -> Transaction {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn of(layout: Layout, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let chunk = Chunk { bytes_max: 4096, omap_entries_max: 0 };
         let limits = Limits { chunk, starts_max: 2, ranges_max: 10, scan_max: 1 + rng.below(6) as usize, sleep: None };
@@ -175,6 +177,7 @@ impl World {
                 info.last_backfill = HObject::min();
             }
             let side = Side {
+                layout,
                 is_primary: i == 0,
                 store,
                 missing: Missing::default(),
@@ -258,11 +261,11 @@ impl World {
         primary.busy.clear();
         primary.targets.clear();
         for i in 1..3 {
-            let info = PgInfo { last_update: last, ..infos[i].clone() };
+            let (member, info) = (primary.layout.member(i as i32, i), PgInfo { last_update: last, ..infos[i].clone() });
             if info.is_incomplete() {
-                primary.targets.insert(PgShard::whole(i as i32));
+                primary.targets.insert(member);
             }
-            primary.peers.insert(PgShard::whole(i as i32), (info, lacking[i].clone()));
+            primary.peers.insert(member, (info, lacking[i].clone()));
         }
         recovery.begin(primary);
         if !primary.targets.is_empty() {
@@ -290,7 +293,10 @@ impl World {
         let sent = self.queues.get_mut(&(from, to)).and_then(VecDeque::pop_front).expect("looked at above");
         let (recovery, side) = &mut self.sides[to];
         match sent {
-            Sent::Part(part) => recovery.handle(side, PgShard::whole(from as i32), part),
+            Sent::Part(part) => {
+                let from = side.layout.member(from as i32, from);
+                recovery.handle(side, from, part);
+            }
             Sent::Write(entry, txn) => {
                 side.info.last_update = entry.version;
                 let txn = recovery.after_removals(COLL, std::slice::from_ref(&*entry), txn);
@@ -313,8 +319,8 @@ impl World {
     }
 }
 
-fn run(seed: u64) {
-    let mut w = World::new(seed);
+fn run(layout: Layout, seed: u64) {
+    let mut w = World::of(layout, seed);
     let names = 12 + seed % 20;
     for n in 0..names {
         w.change(&name(n));
@@ -386,13 +392,14 @@ fn run(seed: u64) {
 
 #[test]
 fn members_are_filled_whatever_is_written_and_whoever_ends_meanwhile() {
-    (0..300).for_each(run);
+    (0..300).for_each(|seed| run(Layout::Copies, seed));
+    (0..100).for_each(|seed| run(Layout::Positions(Positions { k: 2, n: 3 }), seed));
 }
 
 #[test]
 fn planted_bugs_of_backfill_are_found() {
     for bug in [Bug::PassWrite, Bug::PassDelete, Bug::TellEarly, Bug::SkipWrite, Bug::OvertakeRemoval] {
-        let found = (0..300).any(|seed| planted::with(bug, || catch_unwind(AssertUnwindSafe(|| run(seed)))).is_err());
+        let found = (0..300).any(|seed| planted::with(bug, || catch_unwind(AssertUnwindSafe(|| run(Layout::Copies, seed)))).is_err());
         assert!(found, "{bug:?} is not noticed");
     }
 }

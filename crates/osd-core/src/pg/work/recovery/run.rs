@@ -21,6 +21,7 @@
 //! backfill goes on ([`crate::pg::work::backfill`]): what it wants sent is pushed like everything else. Holds no message frame and no transaction of its own.
 
 use super::apply::{self, ApplyStop, Incoming};
+use super::gather::Gathering;
 use super::host::{Change, Host, Part, Slots};
 use crate::op::{PlanStop, load_object};
 use crate::pg::backend::copies::cut::CutStop;
@@ -33,7 +34,7 @@ use crate::pg::work::backfill::target;
 use crate::planted::{Bug, planted};
 use crate::work::{For, Work};
 use base::Stamp;
-use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PullOp, PushOp};
+use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PushOp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use store::StoreError;
@@ -42,8 +43,8 @@ use types::{CollId, EVersion, HObject, ObjectStatSum, PgLogEntry, PgShard, Trans
 /// An object that is under way.
 #[derive(Debug)]
 enum Step {
-    /// We lack it; that member sends it.
-    Pulling { from: PgShard, info: Box<ObjectRecoveryInfo>, progress: ObjectRecoveryProgress },
+    /// We lack it; other members send it.
+    Pulling(Box<Gathering>),
     /// It is here, or deleted; these lack that.
     Pushing(BTreeMap<PgShard, Sent>),
 }
@@ -166,8 +167,8 @@ impl Recovery {
     }
     /// A map of the same interval has members down, which were asked for objects: others are asked.
     pub fn gone(&mut self, host: &mut dyn Host, is_gone: &dyn Fn(PgShard) -> bool) {
-        let pulled = |(obj, active): (&HObject, &Active)| match active.step {
-            Step::Pulling { from, .. } if is_gone(from) => Some(obj.clone()),
+        let pulled = |(obj, active): (&HObject, &Active)| match &active.step {
+            Step::Pulling(gathering) if gathering.sources().any(is_gone) => Some(obj.clone()),
             _ => None,
         };
         let lost: Vec<HObject> = self.active.iter().filter_map(pulled).collect();
@@ -448,10 +449,11 @@ impl Recovery {
                 Step::Pushing(BTreeMap::new())
             }
             Some(item) => {
-                let Some(from) = self.source(host, &obj, item.need) else {
+                let sources = self.sources(host, &obj, item.need);
+                if sources.is_empty() {
                     self.lose(obj);
                     return false;
-                };
+                }
                 let loaded = (!obj.is_head()).then(|| load_object(host.source(), &head)).transpose();
                 let snapset = match loaded {
                     Ok(loaded) => loaded.map(|head| head.snapset),
@@ -464,9 +466,9 @@ impl Recovery {
                 let whole = |name: &HObject| !host.missing().contains(name);
                 let near = snapset.as_ref().map(|snapset| Neighbours { snapset, has: &whole, ranges_max: host.limits().ranges_max });
                 let (info, progress) = host.layout().pull(&obj, &item, near.as_ref());
-                let pull = PullOp { soid: obj.clone(), recovery_info: info.clone(), recovery_progress: progress.clone() };
-                host.send(from, Part::Pull(Box::new(pull)));
-                Step::Pulling { from, info: Box::new(info), progress }
+                let gathering = Gathering::new(sources, info, progress);
+                pull_all(host, &obj, &gathering);
+                Step::Pulling(Box::new(gathering))
             }
             None => Step::Pushing(BTreeMap::new()),
         };
@@ -482,12 +484,12 @@ impl Recovery {
         true
     }
 
-    /// A member that can send the object at this version; of several, objects are shared out among them.
-    fn source(&self, host: &dyn Host, obj: &HObject, need: EVersion) -> Option<PgShard> {
+    /// Members that together can send the object at this version, none if there are not enough; objects are shared out among them.
+    fn sources(&self, host: &dyn Host, obj: &HObject, need: EVersion) -> BTreeSet<PgShard> {
         let bad = self.disappointed.get(obj);
         let can = |member: &PgShard| has(host, *member, obj, need) && bad.is_none_or(|bad| !bad.contains(member));
         let having: Vec<PgShard> = host.known().into_iter().filter(can).collect();
-        host.layout().source(&having, obj.hash)
+        host.layout().sources(&having, obj.hash)
     }
     /// No member has the object. Its clones can't be had without it, but those that are here can be sent.
     fn lose(&mut self, obj: HObject) {
@@ -675,18 +677,14 @@ impl Recovery {
 
     /// A part of an object that we asked for.
     fn pull_answered(&mut self, host: &mut dyn Host, from: PgShard, push: &PushOp) -> Result<(), StoreError> {
-        let Some(Active { step: Step::Pulling { from: source, info, progress }, .. }) = self.active.get(&push.soid) else { return Ok(()) };
-        if *source != from {
-            return Ok(());
-        }
-        let mut info = info.clone();
-        let other = push.version != info.version;
-        // What is told of an object without an omap: that ours is to go.
-        let mut before = push.before_progress.clone();
-        before.omap_complete |= progress.first && progress.omap_complete;
-        if other || before != *progress {
-            return self.disappoint(host, from, push, "it does not have it");
-        }
+        let Some(Active { step: Step::Pulling(gathering), .. }) = self.active.get_mut(&push.soid) else { return Ok(()) };
+        let part = match gathering.answered(from, push, host.layout()) {
+            Ok(Some(part)) => part,
+            Ok(None) => return Ok(()),
+            Err(why) => return self.disappoint(host, from, push, &why),
+        };
+        let push = &*part;
+        let mut info = gathering.info.clone();
         apply::agree(&mut info, push);
         let whole = |name: &HObject| !host.missing().contains(name);
         let applied = match self.incoming.apply(host.store(), host.coll(), &info, push, &whole) {
@@ -707,10 +705,9 @@ impl Recovery {
             self.push_all(host, &push.soid);
             return Ok(());
         }
-        let pull = PullOp { soid: push.soid.clone(), recovery_info: (*info).clone(), recovery_progress: push.after_progress.clone() };
-        host.send(from, Part::Pull(Box::new(pull)));
-        let active = self.active.get_mut(&push.soid).expect("looked at above");
-        active.step = Step::Pulling { from, info, progress: push.after_progress.clone() };
+        let Some(Active { step: Step::Pulling(gathering), .. }) = self.active.get_mut(&push.soid) else { panic!("looked at above") };
+        gathering.applied(info, push.after_progress.clone());
+        pull_all(host, &push.soid, gathering);
         Ok(())
     }
 
@@ -799,6 +796,11 @@ impl Drop for Recovery {
     fn drop(&mut self) {
         self.release();
     }
+}
+
+/// Each source of an object is asked for its next part.
+fn pull_all(host: &mut dyn Host, obj: &HObject, gathering: &Gathering) {
+    gathering.sources().for_each(|from| host.send(from, Part::Pull(Box::new(gathering.pull(obj)))));
 }
 
 /// What a member gets of an object, all in all.
