@@ -17,7 +17,7 @@ impl Pg {
     /// Another member says something.
     pub(crate) fn hear(&mut self, from: PgShard, said: Said, cx: &mut Cx<'_>) {
         let (requests, work, group) = (&mut self.requests, &mut self.work, &mut self.group);
-        let from = if said.names_sender() { from } else { group.members.peering.member_on(from.osd) };
+        let from = said.sender(from, &group.members.peering);
         match said {
             Said::InOrder(said) => {
                 if group.members.park(from, said) {

@@ -174,7 +174,9 @@ impl Group {
             everywhere = peering.complete_everywhere(ours);
             everywhere
         };
-        if let Err(error) = self.record.append(entries, &bound, complete, |delta| backend.give(txn, Some(delta), what, cx)) {
+        if let Err(error) =
+            self.record.append(entries, &bound, backend.layout(), complete, |delta| backend.give(txn, Some(delta), what, cx))
+        {
             return Err(Refused(Box::new(inflight), error));
         }
         if let Some(orders) = for_others {
