@@ -46,7 +46,7 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("mon-core/tests/as_stock_told_a_manager.rs", "a_stock_manager_is_told_what_a_stock_monitor_tells_it", "steps of a recorded session"),
     ("mon-core/tests/managers.rs", "a_stock_manager_takes_over_and_gives_back", "steps of a manager's life"),
     ("mon-core/tests/managers.rs", "commands_of_the_manager_are_handed_on_to_it", "commands and their answers"),
-    ("osd-core/src/pg/logs/tests/rules.rs", "divergent_objects_become_what_the_rules_say", "rules"),
+    ("osd-core/src/pg/reconcile/tests/rules.rs", "divergent_objects_become_what_the_rules_say", "rules"),
     ("osd-core/src/shard/peers.rs", "take_peer_message", "kinds of messages"),
     ("osd-core/tests/bounds.rs", "numbers_beyond_their_bounds", "operations with numbers that are too large"),
     ("sim/src/faults.rs", "fault", "kinds of faults"),

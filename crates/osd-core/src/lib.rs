@@ -20,7 +20,7 @@ mod load;
 mod map_cache;
 pub mod op;
 mod osd;
-mod peers;
+mod outbound;
 pub mod perf;
 mod perf_queries;
 mod persist;

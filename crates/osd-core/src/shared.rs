@@ -6,7 +6,7 @@ use crate::joint::ToControl;
 use crate::map_cache::Maps;
 use crate::op::Limits;
 use crate::perf::Perf;
-use crate::pg::log::WordHash;
+use crate::pg::record::log::WordHash;
 use crate::pg::work::recovery::host::{Pace, Slots};
 use crate::request::{ClientOp, error_reply};
 use crate::reserver::Reserver;

@@ -3,11 +3,11 @@
 //! Some of what they say while they peer needs our own log, which the store may have to fetch: what comes behind such a message waits with it.
 
 use super::Pg;
-use super::logs::member::Member;
-use super::logs::missing::Missing;
-use super::logs::{LogError, PeerLog};
 use super::members::peering::State;
 use super::members::said::{InOrder, Said, Stop};
+use super::reconcile::member::Member;
+use super::reconcile::missing::Missing;
+use super::reconcile::{LogError, PeerLog};
 use crate::event::Level;
 use crate::shared::Cx;
 use messages::{MOSDPGInfo2, MOSDPGLog, PgLeaseAck};

@@ -5,7 +5,7 @@
 //! | owner | holds |
 //! |---|---|
 //! | [`requests`] | clients' requests from admission to accounting, what is at hand of their objects, watches |
-//! | [`record`] | info, log and missing objects; [`log`], [`logs`]: how entries are kept, and how logs of several members become one |
+//! | [`record`] | info, log and missing objects; [`reconcile`]: how logs of several members become one |
 //! | [`members`] | peering, what is heard of members and said to them, leases, what the group reports |
 //! | [`backend`] | how objects lie on members, and writes in flight |
 //! | [`work`] | what the group does by itself: recovery, backfill, scrub, trimming, and the places for it |
@@ -19,11 +19,9 @@ pub mod backend;
 mod group;
 mod hear;
 mod invariants;
-pub mod log;
-pub mod log_item;
-pub mod logs;
 pub mod members;
 pub mod range;
+pub mod reconcile;
 pub mod record;
 pub mod requests;
 pub mod snaps;

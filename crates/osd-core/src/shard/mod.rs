@@ -33,7 +33,7 @@ use crate::event::{ConnId, Peer};
 use crate::joint::{ToControl, ToShard};
 use crate::map_cache::Maps;
 use crate::pg::Pg;
-use crate::pg::log::WordHash;
+use crate::pg::record::log::WordHash;
 use crate::pg::work::recovery::host::{Pace, Slots};
 use crate::request::ClientOp;
 use crate::reserver::Reserver;

@@ -4,7 +4,7 @@ use super::Shard;
 use super::advance::{Part, tell_mon};
 use crate::event::{ConnId, Effect, Level, Peer};
 use crate::joint::Came;
-use crate::peers::notify_info;
+use crate::outbound::notify_info;
 use crate::pg::members::peering::Mapping;
 use crate::pg::work::places::lend::lists;
 use crate::pg::work::places::want::Kind;

@@ -10,8 +10,8 @@ use super::copies::rewind::{self, Rewound};
 use super::copies::subset::{self, Neighbours};
 #[cfg(test)]
 use super::positions::Positions;
-use crate::pg::logs::choose::{self, Best, Infos, Placement, Serving};
-use crate::pg::logs::missing::Missing;
+use crate::pg::reconcile::choose::{self, Best, Infos, Placement, Serving};
+use crate::pg::reconcile::missing::Missing;
 use crate::pg::work::scrub::found::{Comparing, Found};
 use maps::PgPool;
 use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PullOp, PushOp};

@@ -5,8 +5,8 @@
 
 use crate::pg::backend::copies::rewind::{Rewound, rewind};
 use crate::pg::backend::layout::HOLE;
-use crate::pg::logs::choose::{Infos, Placement, Serving};
-use crate::pg::logs::missing::Missing;
+use crate::pg::reconcile::choose::{Infos, Placement, Serving};
+use crate::pg::reconcile::missing::Missing;
 use messages::PushOp;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject, OsdId, PgLogEntry, PgShard};

@@ -1,7 +1,7 @@
 //! What members of a group say to each other, as values: between the message that brings it and the group that takes it, or waits for its store.
 
-use crate::pg::logs::LogError;
 use crate::pg::members::peering::Peering;
+use crate::pg::reconcile::LogError;
 use crate::pg::work::places::want::Kind;
 use crate::pg::work::recovery::host::Part;
 use crate::pg::work::recovery::wire::Envelope;

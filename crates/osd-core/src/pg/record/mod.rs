@@ -8,17 +8,19 @@
 //! ```
 //! The only writer of `last_update`, `last_complete` and `log_tail`: they follow from the log and from the missing objects, so no method leaves them apart. A
 //! change goes to the store from in here, as a [`LogDelta`], by the function that the caller brings: a refused change is taken back before the method returns.
-//! Absent: the store itself, messages, members. How two logs become one is [`super::logs`]' to say, how entries are kept, [`super::log`]'s.
+//! Absent: the store itself, messages, members. How two logs become one is [`super::reconcile`]' to say, how entries are kept, [`log`]'s.
 
 mod adopt;
+pub mod log;
+pub mod log_item;
 mod reshape;
 
 use super::backend::at_store::Submitted;
 use super::backend::layout::Layout;
-use super::log::{Log, Mark};
-use super::logs::last_complete;
-use super::logs::missing::Missing;
+use super::reconcile::last_complete;
+use super::reconcile::missing::Missing;
 use crate::planted::{Bug, planted};
+use log::{Log, Mark};
 use store::{FastInfo, InfoChange, LogDelta};
 use types::{EVersion, Epoch, HObject, IntervalSet, LogOp, PastIntervals, PgHistory, PgInfo, PgLogEntry, PgMissingItem, PgStat, ReqId};
 

@@ -1,6 +1,6 @@
 //! Submission: from a plan to the log and the store, and from the last member's commit to the answer.
 //!
-//! What is in flight is [`crate::pg::backend::in_flight`]'s; how an entry is kept, [`crate::pg::log`]'s.
+//! What is in flight is [`crate::pg::backend::in_flight`]'s; how an entry is kept, [`crate::pg::record::log`]'s.
 
 use super::account;
 use super::admit::Halt;

@@ -1,12 +1,12 @@
 //! A primary that is written fills its members, joined by queues; members end and come back with what they have: at rest each has everything.
 
-use super::run::Backfill;
+use super::fill::Backfill;
 use crate::pg::backend::copies::cut::Chunk;
 use crate::pg::backend::layout::Layout;
 use crate::pg::backend::positions::Positions;
-use crate::pg::logs::missing::Missing;
+use crate::pg::reconcile::missing::Missing;
 use crate::pg::work::recovery::host::{Change, Host, Limits, Pace, Part, Slots};
-use crate::pg::work::recovery::run::Recovery;
+use crate::pg::work::recovery::objects::Recovery;
 use crate::planted::{self, Bug};
 use crate::work::Work;
 use base::{Rng, Stamp};

@@ -9,7 +9,7 @@ use crate::pg::members::peering::{Peering, State as Peered};
 use crate::pg::members::said::Word;
 use crate::pg::requests::Requests;
 use crate::pg::work::Jobs;
-use crate::pg::work::recovery::run::Gates;
+use crate::pg::work::recovery::objects::Gates;
 use crate::planted::{Bug, planted};
 use crate::reserver::News;
 use crate::shared::{Cx, Shared};

@@ -4,19 +4,19 @@
 
 use super::apply::leftovers;
 use super::host::{Change, Host, Limits, Part};
+use super::objects::{Gates, Recovery};
 use super::room::{Given, Room};
-use super::run::{Gates, Recovery};
 use super::wire::Envelope;
 use crate::event::{Effect, Level};
 use crate::pg::backend::at_store::Submitted;
 use crate::pg::backend::layout::Layout;
 use crate::pg::group::Group;
-use crate::pg::logs::missing::Missing;
 use crate::pg::members::peering::State;
+use crate::pg::reconcile::missing::Missing;
 use crate::pg::requests::Requests;
 use crate::pg::requests::objects::head_name;
 use crate::pg::work::Jobs;
-use crate::pg::work::backfill::run::Backfill;
+use crate::pg::work::backfill::fill::Backfill;
 use crate::pg::work::places::group::is_too_full;
 use crate::pg::work::places::lend::{Do as Lend, Lender};
 use crate::planted::{Bug, planted};

@@ -1,9 +1,9 @@
 //! A group's state of recovery: its rules while they rest, the requests that wait for objects, and what its store was given.
 //!
-//! Holds no rule and sends nothing: see [`super::run`] and [`super::group`].
+//! Holds no rule and sends nothing: see [`super::objects`] and [`super::group`].
 
 use super::host::{Part, Slots};
-use super::run::Recovery;
+use super::objects::Recovery;
 use crate::event::ConnId;
 use crate::request::ClientOp;
 use crate::shared::Cx;

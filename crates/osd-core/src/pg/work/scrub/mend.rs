@@ -4,9 +4,9 @@
 //! comparing says is bad is lacked from then on, like anything else that a member lacks. If no copy is to be relied on, the request is answered EIO when it
 //! meets the damage again; unless an OSD that is away may have one: then the object is not found, and the request waits.
 
+use super::chunks::Scrub;
 use super::comparing;
 use super::found::{Bad, Found, NewDigests};
-use super::run::Scrub;
 use crate::event::{Effect, Level};
 use crate::op::{Plan, PlanKind, SnapIndexChange, load_object};
 use crate::pg::backend::at_store::Submitted;

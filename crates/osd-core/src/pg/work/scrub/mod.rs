@@ -3,7 +3,8 @@
 //! | file | holds |
 //! |---|---|
 //! | [`room`] | what a group has for it |
-//! | [`run`] | a scrub of a group, chunk by chunk, on its primary |
+//! | [`order`] | what is wanted of a scrub |
+//! | [`chunks`], [`weigh`] | a scrub of a group, chunk by chunk, on its primary; where a chunk ends |
 //! | [`scan`] | what a member has of a chunk; how members' maps compare is the back end's ([`crate::pg::backend`]) |
 //! | [`found`] | what is compared, and what was found |
 //! | [`snapsets`] | heads and their clones among each other |
@@ -15,28 +16,31 @@
 //!
 //! Here: a group's scrub from its order to what becomes of its findings.
 
+pub mod chunks;
 pub mod found;
 mod member;
 mod mend;
+pub mod order;
 pub(in crate::pg) mod planted;
 pub mod results;
 pub(in crate::pg) mod room;
-pub mod run;
 pub mod scan;
 mod schedule;
 pub mod slots;
 pub mod snapsets;
 #[cfg(test)]
 mod tests;
+mod weigh;
 
 use crate::event::{Effect, Level};
 use crate::pg::group::Group;
 use crate::pg::requests::Requests;
 use crate::pg::work::Jobs;
 use crate::shared::Cx;
+use chunks::{Env, Out, Pace, Scrub};
 use found::{Comparing, Found};
+use order::Order;
 use results::Results;
-use run::{Env, Order, Out, Pace, Scrub};
 use slots::ScrubSlots;
 use store::StoreError;
 use types::{HObject, ObjectStatSum, PgShard, PgStat, SpgId};

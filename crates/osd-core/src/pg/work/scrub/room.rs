@@ -1,10 +1,11 @@
 //! A group's state of scrubbing: the scrub that it runs or wants, the map that it makes for its primary, requests that wait.
 //!
-//! Holds no rule of a scrub, see [`super::run`]; what becomes of findings is [`super::mend`]'s.
+//! Holds no rule of a scrub, see [`super::chunks`]; what becomes of findings is [`super::mend`]'s.
 
+use super::chunks::Scrub;
 use super::found::Found;
+use super::order::Order;
 use super::results::Results;
-use super::run::{Order, Scrub};
 use super::scan::Scan;
 use super::slots::ScrubSlot;
 use crate::event::ConnId;

@@ -4,8 +4,8 @@
 //! groups don't all come at once; a deep one after `osd_deep_scrub_interval`. Pools have intervals of their own. The flags `noscrub` and `nodeep-scrub`
 //! keep away what no operator asked for. Absent: hours and days of the week, and the machine's load.
 
+use super::order::Order;
 use super::room::Room;
-use super::run::Order;
 use crate::pg::group::Group;
 use crate::shared::Cx;
 use base::Rng;

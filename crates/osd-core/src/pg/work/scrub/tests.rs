@@ -1,8 +1,9 @@
 //! A scrub as a value over three stores: what it finds, that it takes a chunk again that was written meanwhile, and that each planted bug is noticed.
 
+use super::chunks::{Env, Out, Pace, Scrub};
 use super::found::{Comparing, Found};
+use super::order::Order;
 use super::planted::{Bug, with};
-use super::run::{Env, Order, Out, Pace, Scrub};
 use super::scan::{Limits, Scan};
 use crate::pg::backend::layout::Layout;
 use crate::pg::backend::positions::Positions;

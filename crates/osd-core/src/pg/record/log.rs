@@ -4,7 +4,7 @@
 //! request. Bounded: entries by the trim target, duplicates by `osd_pg_log_dups_tracked`.
 
 use super::log_item::LogItem;
-use super::logs::merge::Merged;
+use crate::pg::reconcile::merge::Merged;
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use types::{EVersion, PgLogDup, PgLogEntry, ReqId};
