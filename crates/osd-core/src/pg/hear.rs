@@ -156,6 +156,6 @@ impl Pg {
         if self.group.members.lease.acknowledged(from, ack, cx.clock.mono) && self.group.members.peering.is_active() {
             self.requests.serve_waiting(&mut self.work, &mut self.group, cx);
         }
-        cx.sh.report_soon |= self.group.members.lease.bits() != before;
+        cx.sh.wishes.report_soon |= self.group.members.lease.bits() != before;
     }
 }

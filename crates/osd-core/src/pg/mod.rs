@@ -104,7 +104,7 @@ impl Pg {
         self.group.members.peering.start_interval(&mut self.group.record, mapping, before, cx.clock.mono);
         self.group.members.peering.mapping.note_in(self.group.record.stats_mut());
         self.group.record.forget_unsaved();
-        cx.sh.report_soon = true;
+        cx.sh.wishes.report_soon = true;
         self.work.end_scrub_interval();
         self.requests.forget_watches();
         self.work.end_places(&self.group, cx.sh);
@@ -191,12 +191,12 @@ impl Pg {
         }
     }
     fn on_active(&mut self, cx: &mut Cx<'_>) {
-        cx.sh.report_soon = true;
+        cx.sh.wishes.report_soon = true;
         self.group.record.touch();
         self.group.save_info(cx);
         self.group.tell().info_to_all(cx);
         self.work.check_recovered(&mut self.group, cx);
-        cx.sh.merge_soon |= self.group.members.peering.is_premerge();
+        cx.sh.wishes.merge_soon |= self.group.members.peering.is_premerge();
         self.work.begin_recovery(&mut self.requests, &mut self.group, cx);
         if !self.group.members.peering.is_active() {
             return self.requests.back_off_waiting(&self.group, cx);
@@ -254,7 +254,7 @@ impl Pg {
         if self.group.members.lease.is_due(cx.clock.mono) || planted(Bug::RenewAlways) {
             self.group.members.renew_lease(&self.group.pool, &self.group.record, cx);
         }
-        cx.sh.report_soon |= self.group.members.lease.bits() != before;
+        cx.sh.wishes.report_soon |= self.group.members.lease.bits() != before;
         self.group.members.note_deadline(cx);
     }
 }

@@ -73,10 +73,10 @@ pub(crate) struct Told<'a>(&'a Shard);
 
 impl<'a> Told<'a> {
     pub fn num_pgs(self) -> usize {
-        self.0.sh.num_pgs
+        self.0.sh.bounds.num_pgs
     }
     pub fn perf(self) -> &'a Perf {
-        &self.0.sh.perf
+        &self.0.sh.counters.perf
     }
     fn primaries(self) -> impl Iterator<Item = &'a Pg> {
         self.0.pgs().filter(|pg| pg.peering().is_primary())
@@ -210,7 +210,7 @@ impl<'a> Told<'a> {
     }
     /// When a lease is to be renewed, or ends, first.
     pub fn lease_due_at(self) -> Option<Stamp> {
-        self.0.sh.lease_due
+        self.0.sh.wishes.lease_due
     }
     pub fn damaged_groups(self) -> &'a BTreeSet<SpgId> {
         &self.0.damaged_groups
@@ -223,15 +223,15 @@ impl Shard {
         Told(self)
     }
     pub fn reset_perf(&mut self) {
-        self.sh.perf = Perf::default();
+        self.sh.counters.perf = Perf::default();
     }
 
     /// Counters that show a state follow it; `pinged`: how many other OSDs are pinged.
     pub fn refresh_gauges(&mut self, pinged: usize) {
         let primary = self.told().primaries().count() as u64;
-        let all = self.sh.num_pgs as u64;
+        let all = self.sh.bounds.num_pgs as u64;
         let fs = self.sh.store.statfs();
-        let perf = &mut self.sh.perf;
+        let perf = &mut self.sh.counters.perf;
         for (c, v) in [
             (C::numpg, all),
             (C::numpg_primary, primary),
@@ -254,13 +254,13 @@ impl Shard {
                 slow.oldest = slow.oldest.max(age);
             }
         }
-        let queries = self.sh.perf_queries.report();
-        Counters { perf: &self.sh.perf, queries, slow }
+        let queries = self.sh.counters.perf_queries.report();
+        Counters { perf: &self.sh.counters.perf, queries, slow }
     }
     pub fn tell_stats(&mut self, cx: &mut EventCx<'_>) -> GroupStats {
         let mut damage = Vec::new();
-        if self.sh.damaged > 0 {
-            damage.push(format!("{} reads found damage since it started; see the cluster log, and scrub deeply", self.sh.damaged));
+        if self.sh.counters.damaged > 0 {
+            damage.push(format!("{} reads found damage since it started; see the cluster log, and scrub deeply", self.sh.counters.damaged));
         }
         damage.extend(self.sh.store.damage());
         if !self.damaged_groups.is_empty() {
@@ -277,7 +277,7 @@ impl Shard {
         let pools: BTreeSet<i64> = self.pgs().map(|pg| pg.pgid.pgid.pool).collect();
         let pools = pools.into_iter().map(|id| (id, self.sh.store.pool_statfs(id))).collect();
         let commit_ns = self.sh.store.take_latency_ns();
-        GroupStats { statfs: self.sh.store.statfs(), num_pgs: self.sh.num_pgs, pgs, pools, commit_ns, damage }
+        GroupStats { statfs: self.sh.store.statfs(), num_pgs: self.sh.bounds.num_pgs, pgs, pools, commit_ns, damage }
     }
 
     /// Groups of one copy that are ours by the map, and are not here.
@@ -298,8 +298,8 @@ impl Shard {
 
     /// Requests that took longest.
     pub fn dump_history(&mut self, clock: Clock) -> Vec<Value> {
-        self.sh.history.expire(clock.mono);
-        let done = self.sh.history.dump().into_iter();
+        self.sh.counters.history.expire(clock.mono);
+        let done = self.sh.counters.history.dump().into_iter();
         done.map(|d| {
             let age = clock.mono.since(d.received);
             let at = UTime::from_wall_ns(clock.wall_ns.saturating_sub(age.as_nanos() as u64)).to_string();

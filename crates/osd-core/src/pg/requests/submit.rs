@@ -40,7 +40,7 @@ fn full(pool: &PgPool, op: &ClientOp, plan: &Plan, cx: &mut Cx<'_>) -> Option<Ha
         return None;
     }
     if no_room {
-        cx.sh.store_refused = true;
+        cx.sh.wishes.store_refused = true;
     }
     Some(if op.msg.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) == 0 {
         Halt::Drop

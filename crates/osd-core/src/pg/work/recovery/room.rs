@@ -99,7 +99,7 @@ impl Room {
     /// Recovery may sleep between objects: when it is to be woken.
     pub fn note_sleep(&self, cx: &mut Cx<'_>) {
         if let Some(at) = self.recovery().and_then(Recovery::sleeps_until) {
-            cx.sh.lease_due = Some(cx.sh.lease_due.map_or(at, |due| due.min(at)));
+            cx.sh.wishes.wake_at(at);
         }
     }
     /// Its row among the work that is shown.

@@ -105,7 +105,7 @@ impl Jobs {
 
     /// A name was inspected.
     pub(super) fn inspected(&mut self, head: &HObject, found: &Found, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        cx.sh.damaged += found.errors();
+        cx.sh.counters.damaged += found.errors();
         self.mend(found, requests, group, cx);
         self.give_up_hopeless(found, requests, group, cx);
         for op in self.scrubs.held.remove(head).unwrap_or_default() {
@@ -128,7 +128,7 @@ impl Jobs {
         }
         if count > 0 {
             self.scrubs.is_mending = true;
-            cx.sh.report_soon = true;
+            cx.sh.wishes.report_soon = true;
             self.begin_recovery_of(found.bad.keys(), requests, group, cx);
         }
         count
@@ -201,7 +201,7 @@ impl Jobs {
             }
         }
         if !given_up.is_empty() {
-            cx.sh.report_soon = true;
+            cx.sh.wishes.report_soon = true;
             self.begin_recovery_of(given_up.iter(), requests, group, cx);
         }
     }

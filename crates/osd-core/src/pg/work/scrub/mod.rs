@@ -54,7 +54,7 @@ impl Jobs {
     pub(in crate::pg) fn tick_scrub(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
         if self.scrubs.is_mending && !group.members.peering.is_lacking(&group.record) {
             self.scrubs.is_mending = false;
-            cx.sh.report_soon = true;
+            cx.sh.wishes.report_soon = true;
             if std::mem::take(&mut self.scrubs.checks_after) {
                 let order = Order { deep: true, is_requested: true, is_check: true, ..Order::default() };
                 self.scrubs.wanted.get_or_insert(order);
@@ -66,7 +66,7 @@ impl Jobs {
         }
         let Some(order) = self.scrubs.due(group, cx) else { return };
         let max = cx.sh.config.int("osd_max_scrubs").max(1) as usize;
-        let Some(slot) = ScrubSlots::take(&cx.sh.scrub_slots, max) else { return };
+        let Some(slot) = ScrubSlots::take(&cx.sh.bounds.scrub_slots, max) else { return };
         self.scrubs.own_slot = Some(slot);
         (self.scrubs.wanted, self.scrubs.results) = (None, Some(Results::default()));
         group.record.stats_mut().objects_scrubbed = 0;
@@ -81,7 +81,7 @@ impl Jobs {
         );
         (run.started, run.started_wall_ns) = (cx.clock.mono, cx.clock.wall_ns);
         self.scrubs.run = Some(Box::new(run));
-        cx.sh.report_soon = true;
+        cx.sh.wishes.report_soon = true;
         self.scrub_out(out, requests, group, cx);
         self.scrub_turn(requests, group, cx);
     }
@@ -118,14 +118,14 @@ impl Jobs {
     fn end_scrub(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
         let suspects = self.scrubs.run.take().map(|mut run| run.take_suspects()).unwrap_or_default();
         self.scrubs.own_slot = None;
-        cx.sh.report_soon = true;
+        cx.sh.wishes.report_soon = true;
         // What its findings brought to light.
         suspects.iter().for_each(|head| self.inspect(head, requests, group, cx));
         self.release_held(requests, group, cx);
     }
     /// The group's objects can't be listed. If requests wait for what other members have, they serve them: this OSD can't mend its copies.
     fn give_up_scrub(&mut self, error: &StoreError, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        cx.sh.damaged += 1;
+        cx.sh.counters.damaged += 1;
         cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} scrub: {error}", group.pgid) });
         if self.scrubs.is_inspecting() && !self.scrubs.held.is_empty() && group.members.peering.others().next().is_some() {
             let why = cx.sh.why_it_ends(group.pgid, &format!("can't be listed: {error}"));
@@ -234,7 +234,7 @@ impl room::Room {
         let took_s = cx.clock.wall_ns.saturating_sub(began) as f64 * 1e-9;
         group.record.stats_mut().last_scrub_duration_s = took_s.ceil().max(1.0) as _;
         group.record.stats_mut().scrub_duration_s = took_s;
-        cx.sh.report_soon = true;
+        cx.sh.wishes.report_soon = true;
         group.save_info(cx);
     }
 }

@@ -102,8 +102,11 @@ impl Room {
     pub fn results(&self) -> Option<&Results> {
         self.results.as_ref()
     }
-    pub fn works_mut(&mut self) -> impl Iterator<Item = &mut Work> {
-        self.run.iter_mut().map(|run| run.work_mut()).chain(self.asked.iter_mut().map(|asked| &mut asked.work))
+    pub fn work_mut(&mut self) -> Option<&mut Work> {
+        self.run.as_mut().map(|run| run.work_mut())
+    }
+    pub fn asked_work_mut(&mut self) -> Option<&mut Work> {
+        self.asked.as_mut().map(|asked| &mut asked.work)
     }
     /// A scrub is asked for: begun by the next tick.
     pub fn want(&mut self, deep: bool, repair: bool) {

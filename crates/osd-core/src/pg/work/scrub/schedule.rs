@@ -82,7 +82,7 @@ impl Room {
             return None;
         }
         let during_recovery = cx.sh.config.get("osd_scrub_during_recovery") == Some("true");
-        if !during_recovery && cx.sh.recovery_slots.is_used() {
+        if !during_recovery && cx.sh.bounds.recovery_slots.is_used() {
             return None;
         }
         let (history, known_since_s) = (&group.record.info().history, self.known_since_s);
