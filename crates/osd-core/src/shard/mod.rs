@@ -155,6 +155,7 @@ impl Shard {
             ToShard::BackfillFull(is_full) => self.sh.bounds.is_backfillfull = is_full,
             ToShard::Compact { asked } => self.compactions.begin(&mut *self.sh.store, asked, cx),
             ToShard::Count(c, by) => self.sh.counters.perf.add(c, by),
+            ToShard::Ask(question) => self.asked(question, cx),
             ToShard::Tick => self.tick(cx),
             ToShard::AskAnew => self.copy_tick(cx),
             ToShard::LeasesDue => self.leases_due(cx),

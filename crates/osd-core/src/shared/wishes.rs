@@ -1,8 +1,9 @@
-//! What groups want of others than themselves: flags for Control, objects of other groups, and when they are to be woken.
+//! What a shard and its groups want of others: flags and answers for Control, objects of other groups, and when they are to be woken.
 //!
 //! A wish is set by a group in the midst of an event and taken by whoever carries it on. Holds no group, and answers nothing.
 
 use crate::fetch::Fetch;
+use crate::figures::Figures;
 use crate::joint::ToControl;
 use base::Stamp;
 use messages::RawMessage;
@@ -26,6 +27,8 @@ pub(crate) struct Wishes {
     pub own_answers: Vec<RawMessage>,
     /// When a lease is to be renewed, or ends, first. Asked for anew by [`crate::Event::Due`].
     pub lease_due: Option<Stamp>,
+    /// The answer to what Control asked last.
+    told: Option<Box<Figures>>,
 }
 
 impl Wishes {
@@ -39,7 +42,13 @@ impl Wishes {
             (&mut self.merge_soon, ToControl::MergeSoon),
             (&mut self.found_no_group, ToControl::FoundNoGroup),
         ];
-        flags.into_iter().find_map(|(flag, msg)| std::mem::take(flag).then_some(msg))
+        let wanted = flags.into_iter().find_map(|(flag, msg)| std::mem::take(flag).then_some(msg));
+        wanted.or_else(|| self.told.take().map(ToControl::Told))
+    }
+    /// Control is told what it asked.
+    pub fn tell(&mut self, figures: Figures) {
+        let before = self.told.replace(Box::new(figures));
+        assert!(before.is_none(), "an answer is taken before the next question");
     }
     /// A lease, or recovery that sleeps, is to be looked at then.
     pub fn wake_at(&mut self, at: Stamp) {
