@@ -118,8 +118,8 @@ impl Osd {
         self.control.lost_its_store()
     }
     /// Groups of one copy that are ours by the map, and are not here.
-    pub fn lost_groups(&mut self) -> Vec<PgId> {
-        if self.lost_its_store() { self.shard.lost_groups() } else { Vec::new() }
+    pub fn lost_groups(&self) -> Vec<PgId> {
+        if self.lost_its_store() { self.shard.told().lost_groups() } else { Vec::new() }
     }
     pub fn store(&self) -> &dyn ObjectStore {
         self.shard.store()

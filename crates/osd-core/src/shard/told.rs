@@ -160,6 +160,22 @@ impl<'a> Told<'a> {
     pub fn lease_due_at(self) -> Option<Stamp> {
         self.0.sh.wishes.lease_due
     }
+    /// Groups of one copy that are ours by the map, and are not here.
+    pub fn lost_groups(self) -> Vec<PgId> {
+        let (shard, map) = (self.0, &self.0.sh.map);
+        let mut placement = Placement::default();
+        let mut lost = Vec::new();
+        for (id, pool) in map.pools.iter().filter(|(_, p)| p.size == 1) {
+            for pgid in (0..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
+                let at = map.pg_to_up_acting(pgid, &mut placement);
+                let is_here = |pgid| shard.index.contains_key(&pgid) || shard.unraised.iter().any(|l| l.pgid == pgid);
+                if at.acting == [shard.sh.whoami] && !is_here(SpgId::whole(pgid)) {
+                    lost.push(pgid);
+                }
+            }
+        }
+        lost
+    }
     pub fn damaged_groups(self) -> &'a BTreeSet<SpgId> {
         &self.0.damaged_groups
     }
@@ -241,22 +257,6 @@ impl Shard {
         let pools = pools.into_iter().map(|id| (id, self.sh.store.pool_statfs(id))).collect();
         let commit_ns = self.sh.store.take_latency_ns();
         GroupStats { statfs: self.sh.store.statfs(), num_pgs: self.sh.bounds.num_pgs, pgs, pools, commit_ns, damage }
-    }
-
-    /// Groups of one copy that are ours by the map, and are not here.
-    pub fn lost_groups(&mut self) -> Vec<PgId> {
-        let map = self.sh.map.clone();
-        let mut lost = Vec::new();
-        for (id, pool) in map.pools.iter().filter(|(_, p)| p.size == 1) {
-            for pgid in (0..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
-                let at = map.pg_to_up_acting(pgid, &mut self.placement);
-                let is_here = |pgid| self.index.contains_key(&pgid) || self.unraised.iter().any(|l| l.pgid == pgid);
-                if at.acting == [self.sh.whoami] && !is_here(SpgId::whole(pgid)) {
-                    lost.push(pgid);
-                }
-            }
-        }
-        lost
     }
 
     /// Requests that took longest.
