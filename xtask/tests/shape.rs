@@ -33,8 +33,8 @@ const IN_PLACE_MAX: usize = 20;
 /// Crates with more: their bounds may only fall.
 const IN_PLACE: &[(&str, usize)] = &[("classes", 40), ("lab", 40), ("mon-core", 80), ("osd-core", 42), ("store", 75), ("store-block", 40)];
 
-/// What lies in an `Rc` of the OSD's core, how often it is named at most, and what a second thread of an OSD would make of it. Counts may only fall,
-/// and nothing new comes: what threads would share is an `Arc`, or a message.
+/// Types in an `Rc` of the OSD's core, how often each is named at most, and the way out with a second thread of an OSD.
+/// Counts may only fall, and no type is new: threads share an `Arc`, or a message.
 const RCS: &[(&str, usize, &str)] = &[
     ("Budget", 3, "Arc: Control and the shell have it, permits are a request's"),
     ("Config", 9, "Arc: Control tells shards"),
@@ -319,7 +319,7 @@ fn paths_are_imported() {
     assert!(found.is_empty(), "`use` shows on top what a file knows:\n{}", found.join("\n"));
 }
 
-/// What a text has in an `Rc`.
+/// Types that a text has in an `Rc`.
 fn shared_in_a_thread(text: &str) -> Vec<String> {
     let (_, rest) = parts(text);
     let inner = |(at, found): (usize, &str)| {

@@ -1,7 +1,6 @@
-//! What is true of the monitor whenever an event has been handled, whatever it was: looked at before a batch goes out, so that nothing broken is kept or
-//! published.
+//! Rules that the monitor's state keeps, whatever event was handled: looked at before a batch goes out, so that nothing broken is kept.
 //!
-//! A clash is a bug of ours, and ends the monitor: its next start goes on from the last batch. Holds no rule about what a client may ask for.
+//! A clash is a bug of ours and ends the monitor: its next start goes on from the last batch. Holds no rule of what clients may ask for.
 
 use crate::view::View;
 use maps::{OsdMap, osd_state};

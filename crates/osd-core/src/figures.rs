@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::{EVersion, Epoch, OsdId, PgId, PgStat, StoreStatfs};
 
-/// What Control asks a shard.
+/// Control's questions to a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Question {
     /// OSDs that have a part in its groups.
@@ -54,7 +54,7 @@ pub(crate) struct Merge {
     pub source: PgId,
     /// The map in which both groups were made quiet.
     pub quiet_since: Epoch,
-    /// What both have, if they can be merged; otherwise they have to serve again first.
+    /// The versions of both, if they can be merged; otherwise they have to serve again first.
     pub ready: Option<Ready>,
 }
 
@@ -74,10 +74,10 @@ pub(crate) struct Slow {
     pub oldest: Duration,
 }
 
-/// What is counted for the manager.
+/// Counters for the manager.
 pub(crate) struct Counters {
     pub perf: Perf,
-    /// What its queries counted since the last report.
+    /// Its queries' counts since the last report.
     pub queries: Rest,
     pub slow: Slow,
 }
@@ -91,6 +91,6 @@ pub(crate) struct GroupStats {
     pub pools: BTreeMap<i64, StoreStatfs>,
     /// How long a change took to last, of late.
     pub commit_ns: u64,
-    /// What is damaged, for people.
+    /// Damage, for people.
     pub damage: Vec<String>,
 }

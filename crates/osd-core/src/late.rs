@@ -1,7 +1,7 @@
 //! Answers of a shard that reach Control later than they are asked for, as those of a shard with a thread of its own would.
 //!
-//! Nothing is late unless [`Late::delay`] was called, which the simulator does in a share of its seeds. Holds no question, and no rule of what an old
-//! answer is worth: that is Control's.
+//! Nothing is late unless [`Late::delay`] was called, which the simulator does in a test of its
+//! own. Holds no question, and no rule of how much an old answer is worth: that is Control's.
 
 use crate::figures::{Figures, Question};
 use base::Rng;

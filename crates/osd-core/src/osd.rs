@@ -36,7 +36,7 @@ pub struct Osd {
     pub(crate) shard: Shard,
     /// Until everything is read that the store remembers.
     pub(crate) loading: Option<Loading>,
-    /// What the shard has answered and Control has not heard.
+    /// Answers of the shard that Control has not heard.
     late: Late,
 }
 

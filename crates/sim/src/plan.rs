@@ -163,7 +163,7 @@ pub struct Plan {
     pub lease_percent: u64,
     /// How long an OSD's loop reads messages at most before it does what comes of them all; 0: each has a turn of its own.
     pub turn_ns: u64,
-    /// What an OSD's shard tells its Control comes late: never drawn, see [`Plan::with_late_answers`].
+    /// Answers of an OSD's shard to its Control come late: never drawn, see [`Plan::with_late_answers`].
     pub late_answers: bool,
     /// Objects of a page that a backfill lists; 0: as many as a log has entries.
     pub scan_max: u64,

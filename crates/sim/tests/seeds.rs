@@ -73,7 +73,7 @@ fn a_cluster_survives_the_loss_of_its_devices_one_at_a_time() {
     assert!(replaced > 1, "{replaced} devices were replaced");
 }
 
-/// What Control asks of a shard is answered whenever: as with a thread for each.
+/// A shard answers Control at any time later, as if each had a thread.
 #[test]
 fn seeds_come_out_right_where_shards_answer_late() {
     let (k, n) = share::asked();

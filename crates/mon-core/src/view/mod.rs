@@ -40,7 +40,7 @@ impl Deref for View<'_> {
 }
 
 impl Mon {
-    /// What there is to see.
+    /// The monitor, to be read only.
     pub fn look(&self) -> View<'_> {
         View(self)
     }

@@ -134,7 +134,7 @@ impl Control {
             ToControl::Told(figures) => self.told(*figures, cx),
         }
     }
-    /// A shard answers. What it is asked for may no longer be wanted by then.
+    /// A shard answers, and the answer may no longer be wanted by then.
     fn told(&mut self, figures: Figures, cx: &mut EventCx<'_>) {
         match figures {
             Figures::Members(members) if self.boot.pings() => self.send_pings(members, cx),

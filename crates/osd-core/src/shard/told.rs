@@ -1,4 +1,4 @@
-//! What a shard tells of itself: [`crate::figures`] for the monitor and the manager, and answers to commands.
+//! A shard as others see it: [`crate::figures`] for the monitor and the manager, and answers to commands.
 
 use super::Shard;
 use super::waiting::Waiting;

@@ -1,4 +1,4 @@
-//! What a shard counts for others to see. Several shards' counters are to be summed.
+//! Counters of a shard for others to see; several shards' are to be summed.
 
 use crate::history::History;
 use crate::perf::Perf;

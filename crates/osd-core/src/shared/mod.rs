@@ -1,4 +1,4 @@
-//! What all placement groups of a shard share, and what one event gives to work with.
+//! All that placement groups of a shard share, and what one event gives to work with.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,6 +1,6 @@
-//! What a shard and its groups want of others: flags and answers for Control, objects of other groups, and when they are to be woken.
+//! Wishes of a shard and its groups: flags and answers for Control, objects of other groups, and when they are to be woken.
 //!
-//! A wish is set by a group in the midst of an event and taken by whoever carries it on. Holds no group, and answers nothing.
+//! A wish is set by a group in the midst of an event and taken by the OSD, which carries it on. Holds no group, and answers nothing.
 
 use crate::fetch::Fetch;
 use crate::figures::Figures;

@@ -35,7 +35,7 @@ impl Positions {
         }
         by_position.into_values().take(self.k).collect()
     }
-    /// Each byte of a part is had from another position, in turn: whoever asks too few, or takes answers that are not of one version, gets another object.
+    /// Each byte of a part is had from another position, in turn: answers of too few, or of several versions, make another object.
     pub fn join(self, answers: &BTreeMap<PgShard, PushOp>) -> Result<PushOp, String> {
         let all: Vec<&PushOp> = answers.values().collect();
         assert!(all.len() == self.k && self.has_enough(answers.keys().copied()), "{} positions make an object", self.k);

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | recovery, and backfill behind it | always | [`super::recovery`], [`super::backfill`] |
 //! | the map of a chunk that our primary asked for | always | [`super::scrub`] |
-//! | a scrub, or the inspection of a name | while the group serves and no member lacks an object; an inspection also then | [`super::scrub`] |
+//! | a scrub; the inspection of a name | while the group serves and no member lacks an object; an inspection also then | [`super::scrub`] |
 //! | trimming of snapshots | while the group serves and no member lacks an object | [`super::trim`] |
 //!
 //! Another job is a variant, and an arm wherever the compiler asks for one. Removal of a whole group is its shard's: the group is gone by then.
@@ -15,7 +15,7 @@ use crate::pg::requests::Requests;
 use crate::shared::Cx;
 use crate::work::{Status, Work};
 
-/// What a group does by itself, in the order of a turn.
+/// A group's jobs, in the order of a turn.
 #[derive(Debug, Clone, Copy)]
 enum Job {
     Recovery,
@@ -74,7 +74,7 @@ impl Jobs {
         }
     }
 
-    /// What the group does by itself, all together: busy if one of them is, else the first that is not idle.
+    /// All jobs together: busy if one of them is, else the first that is not idle.
     pub fn work(&self, requests: &Requests, group: &Group) -> Work {
         if requests.want_turn() || ALL.into_iter().any(|job| self.is_busy(job, group)) {
             return Work::Busy;

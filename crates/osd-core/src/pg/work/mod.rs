@@ -14,6 +14,8 @@ mod list;
 pub mod places;
 pub mod recovery;
 pub(crate) mod scrub;
+#[cfg(test)]
+mod side;
 mod trim;
 pub(super) mod trim_queue;
 pub(crate) mod unfound;

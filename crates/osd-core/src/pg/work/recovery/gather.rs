@@ -31,7 +31,7 @@ impl Gathering {
     pub fn sources(&self) -> impl Iterator<Item = PgShard> {
         self.sources.iter().copied()
     }
-    /// What each source is asked for next.
+    /// The next question to each source.
     pub fn pull(&self, obj: &HObject) -> PullOp {
         PullOp { soid: obj.clone(), recovery_info: self.info.clone(), recovery_progress: self.progress.clone() }
     }
@@ -44,7 +44,7 @@ impl Gathering {
             return Ok(None);
         }
         let other = push.version != self.info.version;
-        // What is told of an object without an omap: that ours is to go.
+        // An object without an omap is told so: ours is to go.
         let mut before = push.before_progress.clone();
         before.omap_complete |= self.progress.first && self.progress.omap_complete;
         if other || before != self.progress {

@@ -1,4 +1,4 @@
-//! What is wanted of a scrub of a whole group.
+//! An order to scrub a whole group, and how.
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

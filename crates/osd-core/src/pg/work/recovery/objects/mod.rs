@@ -18,7 +18,8 @@
 //!
 //! What no client waits for begins when the group lets it ([`Recovery::set_gates`]: reservations, flags of the map); deletions before all else, also
 //! where members are too full for more, as they make room. When no member lacks anything,
-//! backfill goes on ([`crate::pg::work::backfill`]): what it wants sent is pushed like everything else. Holds no message frame and no transaction of its own.
+//! backfill goes on ([`crate::pg::work::backfill`]): what it wants sent is pushed like everything else. Holds no message frame and no transaction of
+//! its own.
 //!
 //! Here: its state, and what the group asks of it. [`turn`]: which object begins next; [`pull`], [`push`]: objects on their way here and to members;
 //! [`said`]: what members say.
@@ -60,7 +61,7 @@ struct Active {
     due: BTreeSet<PgShard>,
 }
 
-/// One group's recovery. What it remembers is bounded by what members lack.
+/// One group's recovery. Its memory is bounded by the objects that members lack.
 #[derive(Debug)]
 pub struct Recovery {
     slots: Rc<Slots>,
@@ -95,7 +96,7 @@ pub struct Gates {
     pub backfill: bool,
 }
 
-/// What every member of the group lacks.
+/// Lacking objects of every member of the group.
 fn sets(host: &dyn Host) -> impl Iterator<Item = &Missing> {
     std::iter::once(host.missing()).chain(host.members().into_iter().filter_map(|member| host.missing_of(member)))
 }
@@ -121,7 +122,7 @@ impl Recovery {
         }
     }
 
-    // What the group asks.
+    // Questions and orders of the group.
 
     /// The group is active, and we are its primary: what is lacking where is known.
     pub fn begin(&mut self, host: &dyn Host) {

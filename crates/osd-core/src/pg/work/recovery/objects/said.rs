@@ -1,4 +1,4 @@
-//! What other members say of objects, and what we do with it: as the primary, and as a member that our primary recovers.
+//! Messages of other members about objects, and what we do with each: as the primary, and as a member that our primary recovers.
 
 use super::Recovery;
 use crate::pg::backend::name::name;

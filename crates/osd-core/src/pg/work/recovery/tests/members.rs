@@ -1,132 +1,19 @@
 //! A primary and its members, joined by queues: what each lacks at the start is drawn by chance, at rest none lacks anything that can be had.
 
 use super::*;
-use crate::persist::{SNAPMAPPER, own_object};
 use crate::pg::backend::layout::Layout;
 use crate::pg::backend::positions::Positions;
 use crate::pg::reconcile::missing::Missing;
-use crate::pg::work::recovery::host::{Change, Host, Limits, Pace, Part, Slots};
+use crate::pg::work::recovery::host::{Limits, Pace, Part, Slots};
 use crate::pg::work::recovery::objects::Recovery;
+use crate::pg::work::side::{self, Side};
 use crate::work::Work;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use types::{PgInfo, PgShard};
 
 const SLOTS_MAX: u64 = 4;
 /// Each kind of back end, with the members of its smallest world in which one may lack an object.
 const KINDS: [(Layout, usize); 2] = [(Layout::Copies, 3), (Layout::Positions(Positions { k: 2, n: 4 }), 4)];
-
-/// A member's side of the agreement.
-struct Side {
-    layout: Layout,
-    whoami: PgShard,
-    is_primary: bool,
-    store: MemStore,
-    missing: Missing,
-    /// The others, as this one knows them.
-    peers: BTreeMap<PgShard, (PgInfo, Missing)>,
-    out: VecDeque<(PgShard, Part)>,
-    /// Members that were asked for an object in this interval.
-    pulled: BTreeMap<HObject, BTreeSet<PgShard>>,
-    limits: Limits,
-    /// One change of so many finds no room.
-    full: u64,
-    rng: Rng,
-    complaints: Vec<String>,
-    nearer: Vec<HObject>,
-}
-
-impl Host for Side {
-    fn store(&self) -> &dyn ObjectStore {
-        &self.store
-    }
-    fn coll(&self) -> CollId {
-        COLL
-    }
-    fn layout(&self) -> Layout {
-        self.layout
-    }
-    fn is_primary(&self) -> bool {
-        self.is_primary
-    }
-    fn limits(&self) -> Limits {
-        self.limits
-    }
-    fn missing(&self) -> &Missing {
-        &self.missing
-    }
-    fn members(&self) -> Vec<PgShard> {
-        self.peers.keys().copied().collect()
-    }
-    fn known(&self) -> Vec<PgShard> {
-        self.members()
-    }
-    fn info_of(&self, member: PgShard) -> Option<&PgInfo> {
-        self.peers.get(&member).map(|(info, _)| info)
-    }
-    fn missing_of(&self, member: PgShard) -> Option<&Missing> {
-        self.peers.get(&member).map(|(_, missing)| missing)
-    }
-    fn send(&mut self, to: PgShard, part: Part) {
-        if let Part::Pull(pull) = &part {
-            self.pulled.entry(pull.soid.clone()).or_default().insert(to);
-        }
-        self.out.push_back((to, part));
-    }
-    fn change(&mut self, change: Change) -> bool {
-        if self.full > 0 && self.rng.chance(1, self.full) {
-            return false;
-        }
-        let mut txn = change.txn;
-        if let Some(index) = change.index {
-            txn.append(crate::pg::snaps::note(&[index]));
-        }
-        self.store.submit(txn, None, 0).unwrap();
-        if let Some((obj, version)) = change.got {
-            assert!(self.missing.got(&obj, version), "{obj} was missing");
-        }
-        self.out.extend(change.then);
-        true
-    }
-    fn member_got(&mut self, member: PgShard, obj: &HObject, version: EVersion) {
-        assert!(self.peers.get_mut(&member).unwrap().1.got(obj, version), "{obj} was missing on {member}");
-    }
-    fn gives_up_own(&mut self, obj: &HObject, need: EVersion) -> bool {
-        let may = self.peers.values().any(|(_, missing)| !missing.contains(obj)) && !self.missing.contains(obj);
-        if may {
-            let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
-            self.missing.insert(obj, item);
-        }
-        may
-    }
-    fn is_nearer(&mut self, obj: &HObject) {
-        self.nearer.push(obj.clone());
-    }
-    fn complain(&mut self, text: String) {
-        self.complaints.push(text);
-    }
-    fn now(&self) -> base::Stamp {
-        base::Stamp(0)
-    }
-    fn info(&self) -> &PgInfo {
-        panic!("no member is filled here")
-    }
-    fn is_free(&self, _: &HObject) -> bool {
-        true
-    }
-    fn member_lacks(&mut self, _: PgShard, _: &HObject, _: EVersion) {}
-    fn target_reached(&mut self, _: PgShard, _: HObject, _: types::PgStat) {}
-    fn target_filled(&mut self, _: PgShard) {}
-    fn is_too_full(&self) -> bool {
-        false
-    }
-    fn revoke(&mut self) -> bool {
-        false
-    }
-    fn keep_reached(&mut self, _: HObject, _: types::PgStat, _: Option<(PgShard, Part)>) -> bool {
-        true
-    }
-}
 
 /// Puts an object as one store has it into another one.
 fn copy(from: &MemStore, to: &mut MemStore, name: &HObject) {
@@ -173,26 +60,7 @@ impl World {
         let limits = Limits { chunk: chunk(&mut rng), starts_max: 1 + rng.below(2) as usize, ranges_max: 10, scan_max: 10, sleep: None };
         let sides = (0..members)
             .map(|i| {
-                let mut store = store();
-                let mut txn = Transaction::new(CollId::Meta);
-                txn.create_collection(CollId::Meta, 0);
-                txn.create(&own_object(SNAPMAPPER, 0));
-                store.submit(txn, None, 0).unwrap();
-                let side = Side {
-                    layout,
-                    whoami: layout.member(i as i32, i),
-                    is_primary: i == 0,
-                    store,
-                    missing: Missing::default(),
-                    peers: BTreeMap::new(),
-                    out: VecDeque::new(),
-                    pulled: BTreeMap::new(),
-                    limits,
-                    full,
-                    rng: Rng::new(seed + i as u64),
-                    complaints: Vec::new(),
-                    nearer: Vec::new(),
-                };
+                let side = Side::new(layout, i, side::store(), limits, full, seed + i as u64);
                 (Recovery::new(slots[i].clone()), side)
             })
             .collect();
