@@ -28,7 +28,7 @@ const WHILE_NS: u64 = 30 * SEC;
 const SHARE_MAX: u64 = 20;
 
 /// What a store that refuses may call available at most, as a share of it, beside some times as much as it refuses.
-const REFUSED_SHARE: u64 = 8;
+const REFUSED_SHARE: u64 = 16;
 
 #[derive(Debug)]
 struct Full {

@@ -21,8 +21,8 @@ pub struct Control {
     fetched: BTreeSet<String>,
     fetching: Vec<(u64, String)>,
     /// Reads of data that wait, and those whose tickets were given last: the bytes as they were when they were asked for.
-    asked: BTreeMap<u64, Bytes>,
-    given: BTreeMap<u64, Bytes>,
+    asked: BTreeMap<u64, ReadData>,
+    given: BTreeMap<u64, ReadData>,
     /// What was read for a ticket is forgotten at once.
     pub keeps_nothing: bool,
     /// How often one was given by its ticket.
@@ -126,9 +126,9 @@ impl StoreHints for TestStore {
     }
     fn take_read(&self, ticket: u64) -> Option<ReadData> {
         let c = self.control.borrow();
-        let bytes = c.given.get(&ticket)?;
+        let data = c.given.get(&ticket)?;
         c.given_by_ticket.set(c.given_by_ticket.get() + 1);
-        Some(bytes.clone().into())
+        Some(data.clone())
     }
 }
 
@@ -169,8 +169,9 @@ impl ObjectStore for TestStore {
         for (ticket, key) in ready {
             tickets.push(ticket);
             // Now and then it has been forgotten.
-            let is_kept = rng.chance(3, 4) && !c.keeps_nothing;
-            c.given.extend(c.asked.remove(&ticket).filter(|_| is_kept).map(|asked| (ticket, asked)));
+            let keeps_nothing = c.keeps_nothing;
+            let kept = c.asked.remove(&ticket).filter(|_| rng.chance(3, 4) && !keeps_nothing);
+            c.given.extend(kept.map(|data| (ticket, data)));
             c.fetched.insert(key);
         }
     }
@@ -185,7 +186,7 @@ impl ObjectStore for TestStore {
     fn read(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<ReadData> {
         self.gate(coll, obj, &format!("read {offset} {len}")).inspect_err(|error| {
             if let (StoreError::Wait(ticket), Ok(now)) = (error, self.inner.read(coll, obj, offset, len)) {
-                self.control.borrow_mut().asked.insert(*ticket, now.flat());
+                self.control.borrow_mut().asked.insert(*ticket, now);
             }
         })?;
         self.inner.read(coll, obj, offset, len)
