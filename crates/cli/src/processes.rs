@@ -212,6 +212,7 @@ pub fn up(args: &Up, folder: &Folder, asked: services::Asked, health: &Health, s
     let form = Processes { program, args, dir };
     let begun = up::start_osds(args, dir, fsid, form, is_new, started, || mon_ended.borrow_mut().status().is_some());
     let (mut osds, kept) = begun?;
+    folder.keep();
     up::announce(started.elapsed(), dir, addr, args, (osds.running(), osds.count()), kept);
     // Our own line comes first.
     mon.holds_back = None;

@@ -48,9 +48,13 @@ pub fn up(args: &Up) -> Result<()> {
     let begun = start_osds(args, &folder.dir, fsid, form, is_new, started, || mon.is_finished());
     let (mut osds, kept) = match begun {
         Ok(begun) => begun,
-        // What ended the monitor says more.
-        Err(e) => return Err(if mon.is_finished() { mon.stop().err().unwrap_or(e) } else { e }),
+        Err(e) => {
+            // The monitor's own error says more. It makes no file any more when the folder goes.
+            let (was_over, stopped) = (mon.is_finished(), mon.stop());
+            return Err(stopped.err().filter(|_| was_over).unwrap_or(e));
+        }
     };
+    folder.keep();
     announce(started.elapsed(), &folder.dir, mon.mon_addr, args, (osds.running(), osds.count()), kept);
     if let Some(addr) = mon.http_addr {
         say::println!("{}", web_line(addr, &args.web));
