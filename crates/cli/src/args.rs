@@ -428,6 +428,9 @@ pub struct Bench {
     /// Operations under way at the same time.
     #[arg(long, short = 't', default_value_t = 16)]
     pub depth: usize,
+    /// Load the cluster as so many clients, each with connections of its own. Operations are dealt to them in turn.
+    #[arg(long, default_value_t = 1, hide_default_value = true, conflicts_with = "store", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub clients: u32,
     /// Size of an object. Default: one block, or 4M where --store reads or overwrites.
     #[arg(long, default_value = "0", hide_default_value = true, value_parser = parse_size)]
     pub object_size: u64,
