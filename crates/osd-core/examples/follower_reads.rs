@@ -1,8 +1,8 @@
-//! Prints what a 4 KiB read costs from an OSD's entry to its reply, of a group's primary and of a member that follows it, over block stores on
-//! disks in memory: nothing of sockets, frames and devices is in it.
+//! Prints what a 4 KiB read costs from an OSD's entry to its reply, of a group's primary and of a member that follows it, over block
+//! stores on disks in memory: nothing of sockets, frames and devices is in it.
 //!
-//! `cargo run --release -p osd-core --example follower_reads [OBJECTS [OPS [primary|follower [MEMORY_MIB]]]]`; to count instructions, of one of
-//! them only, under `valgrind --tool=callgrind --toggle-collect='*measured*'`. With little memory the bytes come from the device.
+//! `cargo run --release -p osd-core --example follower_reads [OBJECTS [OPS [primary|follower [MEMORY_MIB]]]]`; to count instructions, of
+//! one of them only, under `valgrind --tool=callgrind --toggle-collect='*measured*'`. With little memory the bytes come from the device.
 
 #[path = "../tests/cluster/mod.rs"]
 mod cluster;

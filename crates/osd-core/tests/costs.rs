@@ -70,7 +70,8 @@ fn lone_requests_allocate_no_more_than_they_did() {
     assert!(over.is_empty(), "{over:?}");
 }
 
-/// A read that a member serves which follows, beside the same read of its primary: all of an OSD's event counts, with what the store is asked.
+/// A read that a member serves which follows, beside the same read of its primary: all of an OSD's event counts, with what the store is
+/// asked.
 #[test]
 fn a_read_of_a_follower_allocates_what_one_of_its_primary_does() {
     let mut c = Cluster::new(1, 3, 3, 2, 1);

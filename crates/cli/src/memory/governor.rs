@@ -3,6 +3,7 @@
 //! Caches give way first, then requests that are under way. When there is room again, requests get theirs back first. Each look takes a part of the
 //! distance only, since memory that was let go comes back to the system a moment later.
 
+use super::purge::give_back;
 use crate::allocator;
 use osd::Spare;
 use std::time::{Duration, Instant};
@@ -94,7 +95,7 @@ fn run(mut governor: Governor, sender: &watch::Sender<Spare>) {
         sender.send_if_modified(|now| std::mem::replace(now, spare) != spare);
         let was_tight = std::mem::replace(&mut is_tight, used > governor.goal());
         match is_tight {
-            true => allocator::give_back(),
+            true => give_back(),
             false if was_tight => allocator::tune(),
             false => {}
         }

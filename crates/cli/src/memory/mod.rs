@@ -9,6 +9,7 @@
 //! [`governor`] watches the process and moves the shares. Absent: keeping to a share, which is the store's, and [`base::Budget`]'s.
 
 mod governor;
+mod purge;
 
 use crate::folder::half_of_memory;
 use anyhow::{Result, ensure};

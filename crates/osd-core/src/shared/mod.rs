@@ -34,7 +34,6 @@ use maps::{OsdMap, osd_state};
 use messages::RawMessage;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 use store::ObjectStore;
 use types::{EVersion, EntityName, Epoch, OsdId, ReqId, SpgId, UTime, Uuid, features};
 use wishes::Wishes;

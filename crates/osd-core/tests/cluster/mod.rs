@@ -420,7 +420,8 @@ impl Cluster {
         }
     }
 
-    /// Each OSD hears from each other how far that one's clock is ahead: all have one clock here. A lease that is granted then can be reckoned with.
+    /// Each OSD hears from each other how far that one's clock is ahead: all have one clock here. A lease that is granted then can be
+    /// reckoned with.
     pub fn synchronise(&mut self) {
         let now = self.clock().mono.0 as i64;
         let count = self.nodes.len();

@@ -4,7 +4,8 @@
 //! a new interval may undo, nor go on when another interval may serve. So it serves an object while its primary may serve ([`Lease::may_read`]), if it has
 //! the object and no write of it is in flight. Anything else it answers EAGAIN: the client asks the primary.
 //!
-//! Contexts that are at hand here are forgotten with the next transaction of the group, whatever it changes: the primary's writes come as those.
+//! Contexts that are at hand here are forgotten with the next transaction of the group, whatever it changes: the primary's writes come as
+//! those.
 //!
 //! Source of the facts: Ceph 18.2 `src/osd/PrimaryLogPG.cc` (`do_op`), `PeeringState.h` (`can_serve_replica_read`).
 //!
@@ -92,8 +93,8 @@ impl Requests {
         }
     }
 
-    /// The bytes of a balanced read have come: those of the moment when they were asked for, and when everything else was. It is answered with
-    /// them, whatever was written since. If the store has them no more, everything is asked anew.
+    /// The bytes of a balanced read have come: those of the moment when they were asked for, and when everything else was. It is answered
+    /// with them, whatever was written since. If the store has them no more, everything is asked anew.
     pub(super) fn followed_came(
         &mut self,
         op: Box<ClientOp>,

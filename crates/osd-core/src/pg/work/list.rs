@@ -7,7 +7,8 @@
 //! | a scrub; the inspection of a name | while the group serves and no member lacks an object; an inspection also then | [`super::scrub`] |
 //! | trimming of snapshots | while the group serves and no member lacks an object | [`super::trim`] |
 //!
-//! Another job is a variant, and an arm wherever the compiler asks for one. Removal of a whole group is its shard's: the group is gone by then.
+//! Another job is a variant, and an arm wherever the compiler asks for one. Removal of a whole group is its shard's: the group is gone by
+//! then.
 
 use super::Jobs;
 use crate::pg::group::Group;
