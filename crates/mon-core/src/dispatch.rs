@@ -71,7 +71,8 @@ impl Mon {
 
     fn on_ping(&mut self, conn: ConnId) {
         // The answer to `ceph ping mon.a` carries health and the monitor's state as a text.
-        let json = crate::cmd::pretty(&serde_json::json!({"health": self.health_json(false), "mon_status": crate::cmd::mon_status(self)}));
+        let json =
+            crate::cmd::pretty(&serde_json::json!({"health": self.look().health_json(false), "mon_status": crate::cmd::mon_status(self)}));
         let mut raw = MPing::default().encode(self.features(conn));
         raw.front = json.to_bytes(0);
         self.send_raw(conn, raw);

@@ -5,6 +5,7 @@
 use crate::Mon;
 use crate::kv::{Batch, Snapshot};
 use crate::mgr::DaemonState;
+use crate::view::View;
 use base::Clock;
 use maps::{PgPool, map_flags, osd_state, pool_flags};
 use messages::log_level;
@@ -115,7 +116,7 @@ impl HealthService {
     }
 }
 
-impl Mon {
+impl View<'_> {
     /// All checks, muted ones too.
     pub fn health_checks(&self) -> Checks {
         let mut out = BTreeMap::new();
@@ -456,7 +457,9 @@ impl Mon {
             .collect();
         json!({"status": status, "checks": checks, "mutes": mutes})
     }
+}
 
+impl Mon {
     /// Ends mutes whose time is up or whose reason has changed, and writes a change of the whole into the cluster log.
     pub(crate) fn tick_health(&mut self, clock: Clock) {
         let now = UTime::from_wall_ns(clock.wall_ns);
@@ -465,7 +468,7 @@ impl Mon {
         for id in map.pools.keys() {
             self.health.pools_since.entry(*id).or_insert(now);
         }
-        let checks = self.health_checks();
+        let checks = self.look().health_checks();
         self.health.seen.extend(checks.iter().map(|(code, c)| (code.to_string(), c.severity)));
         let over: Vec<String> = self
             .health
@@ -480,7 +483,7 @@ impl Mon {
         for code in over {
             self.health.set_mute(&code, None, &mut self.batch);
         }
-        let status = self.health_status(&checks);
+        let status = self.look().health_status(&checks);
         if status != self.health.last_status {
             let (level, text) = match status {
                 "HEALTH_OK" => (log_level::INFO, "Cluster is now healthy".to_string()),

@@ -30,6 +30,7 @@ pub mod config_key;
 mod dispatch;
 pub mod fs;
 pub mod health;
+mod invariants;
 pub mod kv;
 pub mod log;
 pub mod metrics;

@@ -285,6 +285,7 @@ impl Mon {
         self.fs.commit(UTime::from_wall_ns(clock.wall_ns), kept, &mut self.batch);
         self.publish();
         if !self.batch.is_empty() {
+            self.look().assert_invariants();
             effects.push(Effect::Persist(std::mem::take(&mut self.batch)));
         }
         effects.append(&mut self.to_manager);

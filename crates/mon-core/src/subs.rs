@@ -94,7 +94,7 @@ impl Mon {
             "mgrdigest" if self.may(conn, "mgr", Perm::R) => {
                 // The first one at once; later ones come with time.
                 if sub.next == 0 {
-                    let health = self.health_json(true).to_string();
+                    let health = self.look().health_json(true).to_string();
                     self.send_digest(conn, &health);
                 }
                 Served::Up(1)

@@ -147,15 +147,15 @@ impl Shared {
     }
     /// What Prometheus reads; `None` before the monitor has started, as below.
     pub fn metrics(&self) -> Option<String> {
-        Some(self.mon.borrow().as_ref()?.metrics(self.clock()))
+        Some(self.mon.borrow().as_ref()?.look().metrics(self.clock()))
     }
     /// The state of the cluster as JSON.
     pub fn view(&self) -> Option<String> {
-        Some(self.mon.borrow().as_ref()?.view(self.clock()).to_string())
+        Some(self.mon.borrow().as_ref()?.look().state(self.clock()).to_string())
     }
     /// The last hour behind that second, as JSON.
     pub fn past(&self, from_s: u32) -> Option<String> {
-        Some(self.mon.borrow().as_ref()?.past_view(from_s).to_string())
+        Some(self.mon.borrow().as_ref()?.look().past_view(from_s).to_string())
     }
     /// The second of the newest point of the past.
     pub fn newest_point_s(&self) -> u32 {

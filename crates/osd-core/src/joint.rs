@@ -8,11 +8,13 @@
 //!     manager, options ◀───────────────────┘
 //!                       ToControl
 //! ```
-//! Neither holds the other. With one shard a message is a call, made by [`crate::Osd`], which has both: nothing is queued on a request's way. What is
+//! Neither holds the other. With one shard a message is a call, made by [`crate::Osd`], which has both: nothing is queued on a request's way. A
+//! question of Control's ([`ToShard::Ask`]) is answered by a message, which may be late ([`crate::late`]): Control relies on no answer being new. What is
 //! shared beside messages is read-only for shards: the maps of before ([`crate::map_cache::Maps`]) and where the loop stands.
 
 use crate::config::Config;
 use crate::event::{ConnId, Peer};
+use crate::figures::{Figures, Question};
 use crate::perf::C;
 use base::{Permit, Stamp};
 use maps::OsdMap;
@@ -96,6 +98,8 @@ pub(crate) enum ToShard {
     },
     /// Something to count that came to Control.
     Count(C, u64),
+    /// A question, answered by [`ToControl::Told`].
+    Ask(Question),
     Tick,
     /// The tick is nearly over: questions that have no answer are put anew.
     AskAnew,
@@ -123,8 +127,7 @@ pub(crate) struct NextMap {
     pub keep: Option<Transaction>,
 }
 
-/// What a shard wants of Control.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Wishes and answers of a shard.
 pub(crate) enum ToControl {
     /// A map that others have and we don't.
     WantMaps,
@@ -136,4 +139,6 @@ pub(crate) enum ToControl {
     StoreRefused,
     /// There was no group in the store when the first map came.
     FoundNoGroup,
+    /// An answer to [`ToShard::Ask`].
+    Told(Box<Figures>),
 }

@@ -7,7 +7,9 @@
 use crate::control::Control;
 use crate::crumb::event_code;
 use crate::event::{BootInfo, ConnId, Effect, Event, HbNet, Level, Network, Peer};
-use crate::joint::{Came, ToShard};
+use crate::figures::Question;
+use crate::joint::{Came, ToControl, ToShard};
+use crate::late::Late;
 use crate::load::Loading;
 use crate::pg::Pg;
 use crate::planted::{Bug, planted};
@@ -34,6 +36,8 @@ pub struct Osd {
     pub(crate) shard: Shard,
     /// Until everything is read that the store remembers.
     pub(crate) loading: Option<Loading>,
+    /// Answers of the shard that Control has not heard.
+    late: Late,
 }
 
 impl Osd {
@@ -47,7 +51,11 @@ impl Osd {
         let (config, crumb) = (Rc::new(config), Arc::<Breadcrumb>::default());
         let control = Control::new(&setup, config.clone(), store.kind(), crumb.clone());
         let shard = Shard::new(&setup, config, store, control.maps_to_read(), crumb);
-        Self { control, shard, loading: Some(Loading::default()) }
+        Self { control, shard, loading: Some(Loading::default()), late: Late::default() }
+    }
+    /// Answers of the shard reach Control later than they are asked for from now on, as chance has it: for the simulator.
+    pub fn delay_answers(&mut self, seed: u64) {
+        self.late.delay(seed);
     }
     /// What clients may have under way: its bounds follow the options from now on.
     pub fn set_budget(&mut self, budget: Rc<Budget>) {
@@ -110,8 +118,8 @@ impl Osd {
         self.control.lost_its_store()
     }
     /// Groups of one copy that are ours by the map, and are not here.
-    pub fn lost_groups(&mut self) -> Vec<PgId> {
-        if self.lost_its_store() { self.shard.lost_groups() } else { Vec::new() }
+    pub fn lost_groups(&self) -> Vec<PgId> {
+        if self.lost_its_store() { self.shard.told().lost_groups() } else { Vec::new() }
     }
     pub fn store(&self) -> &dyn ObjectStore {
         self.shard.store()
@@ -147,6 +155,9 @@ impl Osd {
         self.shard.set_time(cx.clock.mono);
         if self.loading.is_some() {
             self.load_some(cx);
+        }
+        if !self.late.is_empty() {
+            self.hear_late(cx);
         }
         match event {
             Event::Request { conn, msg, permit } => return self.tell_shard(ToShard::Request { conn, msg, permit }, cx),
@@ -197,7 +208,27 @@ impl Osd {
     #[inline]
     pub(crate) fn hear_shard(&mut self, cx: &mut EventCx<'_>) {
         while let Some(msg) = self.shard.next_for_control() {
-            self.control.take(msg, cx);
+            match msg {
+                ToControl::Told(figures) => {
+                    let on_time = self.late.pass(figures);
+                    on_time.into_iter().for_each(|figures| self.control.take(ToControl::Told(figures), cx));
+                }
+                msg => self.control.take(msg, cx),
+            }
+        }
+    }
+    /// Answers that were late have come, as chance has it.
+    #[cold]
+    fn hear_late(&mut self, cx: &mut EventCx<'_>) {
+        while let Some(figures) = self.late.next() {
+            self.control.take(ToControl::Told(figures), cx);
+            self.deliver(cx);
+        }
+    }
+    /// Asks the shard something for Control, unless an answer to that is on its way.
+    fn ask(&mut self, question: Question, cx: &mut EventCx<'_>) {
+        if !self.late.is_asked(question) {
+            self.tell_shard(ToShard::Ask(question), cx);
         }
     }
     /// Tells the shard what Control has to say. To be called before anything else happens that concerns the shard.
@@ -271,7 +302,7 @@ impl Osd {
     }
     fn boot_tick(&mut self, cx: &mut EventCx<'_>) {
         if self.control.boot_tick(cx) {
-            self.control.send_beacon(self.shard.told().tell_primaries(), cx);
+            self.ask(Question::Primaries, cx);
         }
         self.deliver(cx);
     }
@@ -285,16 +316,16 @@ impl Osd {
     /// Pings other OSDs, when it is time.
     fn ping(&mut self, cx: &mut EventCx<'_>) {
         if self.control.wants_to_ping(cx.clock.mono) {
-            self.control.send_pings(self.shard.told().tell_members(), cx);
+            self.ask(Question::Members, cx);
         }
     }
     fn tell_ready_to_merge(&mut self, cx: &mut EventCx<'_>) {
-        self.control.tell_ready_to_merge(self.shard.told().tell_merges(), cx);
+        self.ask(Question::Merges, cx);
     }
     /// Tells the monitor when the map doesn't show how full we are; again until it does.
     fn tell_fullness(&mut self, cx: &mut EventCx<'_>) {
         if self.control.is_active() {
-            self.control.tell_fullness(&self.shard.store().statfs(), cx);
+            self.ask(Question::Fullness, cx);
             self.deliver(cx);
         }
     }
@@ -307,9 +338,7 @@ impl Osd {
         answer
     }
     fn report_now(&mut self, cx: &mut EventCx<'_>) {
-        self.shard.refresh_gauges(self.control.pinged());
-        self.control.send_counters(self.shard.tell_counters(cx.clock), cx);
-        self.stats_now(cx);
+        self.ask(Question::Report { pinged: self.control.pinged() }, cx);
     }
     /// Tells the state of our groups, whatever the time is (`flush_pg_stats`); the number of the report.
     pub(crate) fn stats_now(&mut self, cx: &mut EventCx<'_>) -> u64 {

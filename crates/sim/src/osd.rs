@@ -143,10 +143,15 @@ impl OsdProcess {
         };
         let identity = Rc::new(RefCell::new(Identity::none(EntityText::new(EntityKind::OSD, id.to_string()))));
         let client = MonClient::new(identity, vec![EntityAddrVec::one(mon_addr())], format!("host{id}"), net.rng.u64());
+        // Before the daemon has it, and with chance of its own.
+        let mut core = Osd::new(setup, store);
+        if plan.late_answers {
+            core.delay_answers(plan.seed ^ (u64::from(number) << 32) ^ id as u64);
+        }
         let mut osd = Self {
             life,
             id,
-            daemon: Daemon::new(Osd::new(setup, store), client, start, Box::new(Rng::new(net.rng.u64()))),
+            daemon: Daemon::new(core, client, start, Box::new(Rng::new(net.rng.u64()))),
             dialled: BTreeMap::new(),
             by_link: BTreeMap::new(),
             keepalive: None,

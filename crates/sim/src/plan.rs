@@ -163,6 +163,8 @@ pub struct Plan {
     pub lease_percent: u64,
     /// How long an OSD's loop reads messages at most before it does what comes of them all; 0: each has a turn of its own.
     pub turn_ns: u64,
+    /// Answers of an OSD's shard to its Control come late: never drawn, see [`Plan::with_late_answers`].
+    pub late_answers: bool,
     /// Objects of a page that a backfill lists; 0: as many as a log has entries.
     pub scan_max: u64,
     /// Objects that an OSD recovers at a time; 0: as many as by default.
@@ -272,6 +274,7 @@ impl Plan {
             faults_ns: 600 * SEC,
             fence: 0,
             fences: 2,
+            late_answers: false,
             scan_max: 0,
             recovery_active: 0,
             recovery_unpaced: false,
@@ -382,6 +385,10 @@ impl Plan {
             self.cut = pick(&mut rng, &[300, 3_000]);
         }
         self
+    }
+    /// The same with OSDs whose shards answer late, as with threads of their own: no seed has it by itself, so that each stays the history that it is.
+    pub fn with_late_answers(self) -> Self {
+        Self { late_answers: true, ..self }
     }
     /// What comes to disks besides, and fences: drawn last. Rot needs three copies, two of which are written at least: with fewer there is nothing to mend from.
     fn with_harm(mut self, rng: &mut Rng) -> Self {

@@ -73,6 +73,18 @@ fn a_cluster_survives_the_loss_of_its_devices_one_at_a_time() {
     assert!(replaced > 1, "{replaced} devices were replaced");
 }
 
+/// A shard answers Control at any time later, as if each had a thread.
+#[test]
+fn seeds_come_out_right_where_shards_answer_late() {
+    let (k, n) = share::asked();
+    let others = on_all_cores(36 * (k - 1) / n..36 * k / n, |seed| {
+        let late = run(&Plan::of(seed).with_late_answers(), None, false);
+        assert_eq!(late.failure, None, "seed {seed:#x} with late answers");
+        late.trace != run(&Plan::of(seed), None, false).trace
+    });
+    assert!(others.iter().filter(|is_other| **is_other).count() * 2 > others.len(), "late answers change what happens");
+}
+
 /// A core that looks at an address, a clock or a randomly hashed map would do something else the second time: standard maps hash differently each
 /// time they are made, and memory comes from elsewhere.
 #[test]

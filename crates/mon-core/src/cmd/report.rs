@@ -17,7 +17,7 @@ fn report(ctx: &mut Ctx<'_>) -> CmdResult {
         "version": crate::CEPH_VERSION_SHORT,
         "timestamp": UTime::from_wall_ns(ctx.clock.wall_ns).to_string(),
         "tag": ctx.args.list("tags").join(" "),
-        "health": mon.health_json(true),
+        "health": mon.look().health_json(true),
         "monmap": super::mon_map::monmap_json(mon),
         "quorum": [0],
         "osdmap": super::osd_map::dump_json(&mon.osd.map),

@@ -93,7 +93,7 @@ fn status(ctx: &mut Ctx<'_>) -> CmdResult {
     let quorum_age = super::basic::quorum_age(ctx);
     let json = json!({
         "fsid": mon.options.fsid.to_string(),
-        "health": mon.health_json(false),
+        "health": mon.look().health_json(false),
         "election_epoch": 3,
         "quorum": [0],
         "quorum_names": ["a"],
@@ -139,8 +139,8 @@ fn status_text(ctx: &Ctx<'_>, fsmap: &FsMap, quorum_age: u64) -> String {
 /// The cluster's name and health.
 fn cluster_text(mon: &crate::Mon) -> String {
     let mut out = String::new();
-    let checks = mon.health_checks();
-    let h = mon.health_status(&checks);
+    let checks = mon.look().health_checks();
+    let h = mon.look().health_status(&checks);
     out += &format!("  cluster:\n    id:     {}\n    health: {h}\n", mon.options.fsid);
     for (code, check) in &checks {
         if !mon.health.mutes.contains_key(&**code) {
@@ -252,12 +252,12 @@ fn progress_json(mon: &crate::Mon) -> Value {
 
 fn health(ctx: &mut Ctx<'_>) -> CmdResult {
     let detail = ctx.args.has("detail");
-    let json = ctx.mon.health_json(detail);
+    let json = ctx.mon.look().health_json(detail);
     let mon = &*ctx.mon;
     ctx.answer(json, || {
-        let checks = mon.health_checks();
+        let checks = mon.look().health_checks();
         let shown: Vec<_> = checks.iter().filter(|(code, _)| !mon.health.mutes.contains_key(&***code)).collect();
-        let mut out = mon.health_status(&checks).to_string();
+        let mut out = mon.look().health_status(&checks).to_string();
         if !shown.is_empty() {
             out += " ";
             out += &shown.iter().map(|(_, c)| c.summary.as_str()).collect::<Vec<_>>().join("; ");
@@ -306,7 +306,7 @@ fn mute(ctx: &mut Ctx<'_>) -> CmdResult {
             UTime { sec: UTime::from_wall_ns(ctx.clock.wall_ns).sec.saturating_add(secs), nsec: 0 }
         }
     };
-    let check = ctx.mon.health_checks().remove(code.as_str());
+    let check = ctx.mon.look().health_checks().remove(code.as_str());
     if check.is_none() && !sticky {
         return Err(CmdError::new(errno::ENOENT, format!("health alert {code} is not currently raised")));
     }
@@ -367,7 +367,7 @@ fn df(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn view(ctx: &mut Ctx<'_>) -> CmdResult {
     ctx.mon.looked_at(ctx.clock);
-    let view = ctx.mon.view(ctx.clock);
+    let view = ctx.mon.look().state(ctx.clock);
     ctx.answer_json(view)
 }
 

@@ -1,7 +1,7 @@
 //! What is wrong with file systems and their servers, for `ceph health`.
 
-use crate::Mon;
 use crate::health::{Check, Checks, Severity};
+use crate::view::View;
 use maps::{Filesystem, MdsState};
 
 /// What servers find wrong, by number: the check's name, and what it says of so many.
@@ -30,7 +30,7 @@ fn file_systems(n: usize, one: &str, many: &str) -> String {
     if n == 1 { format!("1 filesystem {one}") } else { format!("{n} filesystems {many}") }
 }
 
-impl Mon {
+impl View<'_> {
     pub(crate) fn fs_checks(&self, out: &mut Checks) {
         let map = &self.fs.map;
         let all: Vec<&Filesystem> = map.filesystems.values().collect();

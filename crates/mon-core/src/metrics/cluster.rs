@@ -1,8 +1,8 @@
 //! What the maps and the health checks say: OSDs, monitors, managers, flags, sums over all stores.
 
 use super::{Kind, Page};
-use crate::Mon;
 use crate::health::Severity;
+use crate::view::View;
 use maps::map_flags;
 use types::EntityAddr;
 
@@ -37,7 +37,7 @@ fn health_number(status: &str) -> f64 {
     }
 }
 
-impl Mon {
+impl View<'_> {
     pub(super) fn health_metrics(&self, page: &mut Page) {
         let checks = self.health_checks();
         page.put("ceph_health_status", Kind::Untyped, "Cluster health status", &[], health_number(self.health_status(&checks)));

@@ -1,8 +1,8 @@
 //! Counters of daemons, by the paths under which they report them; latencies of our OSDs as histograms, too.
 
 use super::{Kind, Page, name_of};
-use crate::Mon;
 use crate::mgr::counters::{Counter, HISTOGRAM};
+use crate::view::View;
 use base::Clock;
 use messages::mgr::perf_counter::{self, COUNTER, LONGRUNAVG, TIME};
 
@@ -14,7 +14,7 @@ fn shown(counter: &Counter, value: u64) -> f64 {
     if counter.kind & TIME != 0 { value as f64 / 1e9 } else { value as f64 }
 }
 
-impl Mon {
+impl View<'_> {
     pub(super) fn daemon_metrics(&self, page: &mut Page, _: Clock) {
         let help = "Health metrics for Ceph daemons";
         page.family("ceph_daemon_health_metrics", Kind::Gauge, help);

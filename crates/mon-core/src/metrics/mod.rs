@@ -10,7 +10,7 @@ mod cluster;
 mod daemons;
 mod pools;
 
-use crate::Mon;
+use crate::view::View;
 use base::Clock;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -103,7 +103,7 @@ fn name_of(path: &str) -> String {
     format!("ceph_{}", path.chars().map(allowed).collect::<String>())
 }
 
-impl Mon {
+impl View<'_> {
     /// The page of metrics.
     pub fn metrics(&self, clock: Clock) -> String {
         let mut page = Page::default();

@@ -1,8 +1,8 @@
 //! Pools and the states of their placement groups.
 
 use super::{Kind, Page};
-use crate::Mon;
 use crate::cmd::pool_df;
+use crate::view::View;
 use std::collections::BTreeMap;
 use types::PgId;
 use types::pg_stat::pg_state;
@@ -27,7 +27,7 @@ const FIGURES: [(&str, Kind); 16] = [
     ("percent_used", Kind::Gauge),
 ];
 
-impl Mon {
+impl View<'_> {
     pub(super) fn pool_metrics(&self, page: &mut Page) {
         let (map, pgs) = (&self.osd.map, &self.manager.pgs);
         let per_pool = self.stores_count_by_pool();

@@ -67,7 +67,7 @@ impl Mon {
         if conns.is_empty() {
             return;
         }
-        let health = self.health_json(true).to_string();
+        let health = self.look().health_json(true).to_string();
         let period_s = self.config.mon_number("mon_mgr_digest_period").max(1.0);
         let digests = &mut self.manager.digests;
         if digests.health == health && clock.mono.since(digests.at).as_secs_f64() < period_s {

@@ -12,7 +12,7 @@
 //! | `i` | not served: down, incomplete, stale, or with too few copies |
 //! | `u` | unheard of |
 
-use crate::Mon;
+use crate::view::View;
 use serde_json::{Value, json};
 use types::PgId;
 use types::pg_stat::pg_state::*;
@@ -36,7 +36,7 @@ pub(super) fn letter(state: u64) -> char {
     }
 }
 
-impl Mon {
+impl View<'_> {
     pub(super) fn groups_view(&self) -> Value {
         let (map, pgs) = (&self.osd.map, &self.manager.pgs);
         let states: Vec<Value> = pgs.states().into_iter().map(|(text, n)| json!({"state": text, "count": n})).collect();

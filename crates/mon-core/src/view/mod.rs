@@ -14,6 +14,7 @@ use crate::mgr::past::{Point, STEP_S};
 use base::Clock;
 use messages::log_level;
 use serde_json::{Value, json};
+use std::ops::Deref;
 use types::UTime;
 
 /// Clients that are shown.
@@ -27,9 +28,27 @@ fn short(value: f64) -> Value {
     json!((value * scale).round() / scale)
 }
 
+/// The monitor for those that only read: metrics, the page, what follows from reports. Nothing that it does changes the cluster.
+#[derive(Clone, Copy)]
+pub struct View<'a>(&'a Mon);
+
+impl Deref for View<'_> {
+    type Target = Mon;
+    fn deref(&self) -> &Mon {
+        self.0
+    }
+}
+
 impl Mon {
+    /// The monitor, to be read only.
+    pub fn look(&self) -> View<'_> {
+        View(self)
+    }
+}
+
+impl View<'_> {
     /// The state of the cluster.
-    pub fn view(&self, clock: Clock) -> Value {
+    pub fn state(&self, clock: Clock) -> Value {
         let map = &self.osd.map;
         let pgs = &self.manager.pgs;
         let (total, fs) = (pgs.total().stats, pgs.statfs());

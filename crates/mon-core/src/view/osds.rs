@@ -1,11 +1,11 @@
 //! OSDs as people look for them: by host, with their class, how full they are and what they do.
 
 use super::short;
-use crate::Mon;
+use crate::view::View;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-impl Mon {
+impl View<'_> {
     pub(super) fn osds_view(&self) -> Value {
         let (map, pgs) = (&self.osd.map, &self.manager.pgs);
         let mut groups: BTreeMap<i32, u32> = BTreeMap::new();

@@ -9,10 +9,10 @@
 
 use crate::control::Control;
 use crate::event::{BootInfo, Effect, Level};
+use crate::figures::Primaries;
 use crate::joint::ToShard;
 use crate::persist;
 use crate::planted::{Bug, planted};
-use crate::shard::told::Primaries;
 use crate::shared::EventCx;
 use base::Stamp;
 use messages::{MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDBeacon, MOSDBoot, MOSDMarkMeDown, Message, Paxos};

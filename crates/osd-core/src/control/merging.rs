@@ -1,7 +1,7 @@
 //! Shrinking pools: when both groups of a merge are quiet the monitor hears of it, and takes the source out of the map.
 
 use crate::event::Effect;
-use crate::shard::told::Merge;
+use crate::figures::Merge;
 use crate::shared::EventCx;
 use crate::work::{For, Status, Work};
 use maps::OsdMap;

@@ -3,9 +3,9 @@
 use crate::config::Config;
 use crate::control::Control;
 use crate::event::Effect;
+use crate::figures::{Counters, GroupStats, Slow};
 use crate::joint::ToShard;
 use crate::perf::{self, BIN_PRIORITY, BINS, COUNTERS, HISTOGRAMS, Kind, Perf};
-use crate::shard::told::{Counters, GroupStats, Slow};
 use crate::shared::EventCx;
 use base::{Clock, Stamp};
 use denc::Encoder;
@@ -133,7 +133,7 @@ impl Control {
         due || std::mem::take(&mut self.report_soon)
     }
 
-    pub(crate) fn send_counters(&mut self, told: Counters<'_>, cx: &mut EventCx<'_>) {
+    pub(crate) fn send_counters(&mut self, told: Counters, cx: &mut EventCx<'_>) {
         self.mgr.last_report = cx.clock.mono;
         let report = self.counters_report(told);
         cx.out.push(Effect::SendMgr(report.encode(features::SUPPORTED)));
@@ -146,7 +146,7 @@ impl Control {
         seq
     }
 
-    fn counters_report(&mut self, told: Counters<'_>) -> MMgrReport {
+    fn counters_report(&mut self, told: Counters) -> MMgrReport {
         let threshold = self.mgr.threshold;
         let wanted = |r: &&Reported| u32::from(r.about.priority) >= threshold;
         let order = || REPORTED.iter().filter(wanted);
@@ -164,7 +164,7 @@ impl Control {
         let mut e = Encoder::new(features::SUPPORTED);
         e.frame(1, 1, |e| {
             for reported in order() {
-                let (value, count) = reported.value(told.perf);
+                let (value, count) = reported.value(&told.perf);
                 e.u64(value);
                 if reported.about.kind == Kind::TimeAvg.bits() {
                     e.u64(count);

@@ -1,7 +1,7 @@
 //! What an OSD has once, however many threads serve its groups: boot, maps, heartbeats, the manager, options, how full it is.
 //!
 //! Control holds no group, no request and no store. What it wants of a shard it says as [`ToShard`], and what a shard wants of it comes as
-//! [`ToControl`]; figures about groups are arguments, see [`crate::shard::told`]. [`crate::Osd`] has both and carries these from one to the other.
+//! [`ToControl`]; figures about groups are values, see [`crate::figures`]. [`crate::Osd`] has both and carries these from one to the other.
 
 pub(crate) mod blackhole;
 pub(crate) mod boot;
@@ -17,10 +17,10 @@ mod sharing;
 
 use crate::clocks::Clocks;
 use crate::config::Config;
+use crate::figures::Figures;
 use crate::joint::{ToControl, ToShard};
 use crate::map_cache::{MapCache, Maps};
 use crate::setup::OsdSetup;
-use crate::shard::told::Merge;
 use crate::shared::EventCx;
 use ::maps::OsdMap;
 use base::breadcrumb::Breadcrumb;
@@ -131,6 +131,21 @@ impl Control {
             ToControl::StoreRefused => self.fullness.refused(),
             // A store in memory, that is: another one has lost nothing when it has no group.
             ToControl::FoundNoGroup => self.store_was_lost = self.was_up_before && self.store_kind == "memstore",
+            ToControl::Told(figures) => self.told(*figures, cx),
+        }
+    }
+    /// A shard answers, and the answer may no longer be wanted by then.
+    fn told(&mut self, figures: Figures, cx: &mut EventCx<'_>) {
+        match figures {
+            Figures::Members(members) if self.boot.pings() => self.send_pings(members, cx),
+            Figures::Primaries(of) if self.is_active() => self.send_beacon(of, cx),
+            Figures::Fullness(fs) if self.is_active() => self.tell_fullness(&fs, cx),
+            Figures::Members(_) | Figures::Primaries(_) | Figures::Fullness(_) => {}
+            Figures::Merges(merges) => self.merging.tell(merges, &self.map, cx),
+            Figures::Report(counters, stats) => {
+                self.send_counters(counters, cx);
+                self.send_stats(stats, cx);
+            }
         }
     }
     /// What shards are to be told since the last time, in order.
@@ -193,9 +208,6 @@ impl Control {
     }
     pub fn merging(&self) -> &Merging {
         &self.merging
-    }
-    pub fn tell_ready_to_merge(&mut self, merges: Vec<Merge>, cx: &mut EventCx<'_>) {
-        self.merging.tell(merges, &self.map, cx);
     }
     /// What `status` shows.
     pub fn status(&self, num_pgs: usize) -> serde_json::Value {

@@ -8,7 +8,7 @@
 //!            start      login, place in the CRUSH map, boot
 //!            monitor    the session with a monitor        ─┐
 //!            manager    the session with the manager       ├─ links: numbers of what was dialled; redial: when again
-//!            peers      other OSDs                        ─┘
+//!            dials      other OSDs                        ─┘
 //!            tickets    sessions end when the tickets do that opened them
 //!            lone_client  whether the thread may wait for the device by itself
 //!            Osd        all the rest
@@ -19,12 +19,12 @@
 
 pub(crate) mod blackhole;
 mod cluster_log;
+mod dials;
 mod event;
 mod links;
 mod lone_client;
 mod manager;
 mod monitor;
-mod peers;
 mod presented;
 mod redial;
 mod register;
@@ -217,7 +217,7 @@ impl Daemon {
                 out.push(Effect::Send { conn, msg });
             }
             OsdEffect::SendHeartbeat { osd, net, addrs, msg } => {
-                let conn = self.links.osd(peers::network(net), osd, addrs, out);
+                let conn = self.links.osd(dials::network(net), osd, addrs, out);
                 out.push(Effect::Send { conn, msg });
             }
             OsdEffect::Close(conn) => {

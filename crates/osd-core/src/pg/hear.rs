@@ -3,11 +3,11 @@
 //! Some of what they say while they peer needs our own log, which the store may have to fetch: what comes behind such a message waits with it.
 
 use super::Pg;
-use super::logs::member::Member;
-use super::logs::missing::Missing;
-use super::logs::{LogError, PeerLog};
 use super::members::peering::State;
 use super::members::said::{InOrder, Said, Stop};
+use super::reconcile::member::Member;
+use super::reconcile::missing::Missing;
+use super::reconcile::{LogError, PeerLog};
 use crate::event::Level;
 use crate::shared::Cx;
 use messages::{MOSDPGInfo2, MOSDPGLog, PgLeaseAck};
@@ -17,7 +17,7 @@ impl Pg {
     /// Another member says something.
     pub(crate) fn hear(&mut self, from: PgShard, said: Said, cx: &mut Cx<'_>) {
         let (requests, work, group) = (&mut self.requests, &mut self.work, &mut self.group);
-        let from = if said.names_sender() { from } else { group.members.peering.member_on(from.osd) };
+        let from = said.sender(from, &group.members.peering);
         match said {
             Said::InOrder(said) => {
                 if group.members.park(from, said) {
@@ -156,6 +156,6 @@ impl Pg {
         if self.group.members.lease.acknowledged(from, ack, cx.clock.mono) && self.group.members.peering.is_active() {
             self.requests.serve_waiting(&mut self.work, &mut self.group, cx);
         }
-        cx.sh.report_soon |= self.group.members.lease.bits() != before;
+        cx.sh.wishes.report_soon |= self.group.members.lease.bits() != before;
     }
 }

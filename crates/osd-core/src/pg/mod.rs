@@ -5,7 +5,7 @@
 //! | owner | holds |
 //! |---|---|
 //! | [`requests`] | clients' requests from admission to accounting, what is at hand of their objects, watches |
-//! | [`record`] | info, log and missing objects; [`log`], [`logs`]: how entries are kept, and how logs of several members become one |
+//! | [`record`] | info, log and missing objects; [`reconcile`]: how logs of several members become one |
 //! | [`members`] | peering, what is heard of members and said to them, leases, what the group reports |
 //! | [`backend`] | how objects lie on members, and writes in flight |
 //! | [`work`] | what the group does by itself: recovery, backfill, scrub, trimming, and the places for it |
@@ -19,11 +19,9 @@ pub mod backend;
 mod group;
 mod hear;
 mod invariants;
-pub mod log;
-pub mod log_item;
-pub mod logs;
 pub mod members;
 pub mod range;
+pub mod reconcile;
 pub mod record;
 pub mod requests;
 pub mod snaps;
@@ -106,7 +104,7 @@ impl Pg {
         self.group.members.peering.start_interval(&mut self.group.record, mapping, before, cx.clock.mono);
         self.group.members.peering.mapping.note_in(self.group.record.stats_mut());
         self.group.record.forget_unsaved();
-        cx.sh.report_soon = true;
+        cx.sh.wishes.report_soon = true;
         self.work.end_scrub_interval();
         self.requests.forget_watches();
         self.work.end_places(&self.group, cx.sh);
@@ -193,12 +191,12 @@ impl Pg {
         }
     }
     fn on_active(&mut self, cx: &mut Cx<'_>) {
-        cx.sh.report_soon = true;
+        cx.sh.wishes.report_soon = true;
         self.group.record.touch();
         self.group.save_info(cx);
         self.group.tell().info_to_all(cx);
         self.work.check_recovered(&mut self.group, cx);
-        cx.sh.merge_soon |= self.group.members.peering.is_premerge();
+        cx.sh.wishes.merge_soon |= self.group.members.peering.is_premerge();
         self.work.begin_recovery(&mut self.requests, &mut self.group, cx);
         if !self.group.members.peering.is_active() {
             return self.requests.back_off_waiting(&self.group, cx);
@@ -256,7 +254,7 @@ impl Pg {
         if self.group.members.lease.is_due(cx.clock.mono) || planted(Bug::RenewAlways) {
             self.group.members.renew_lease(&self.group.pool, &self.group.record, cx);
         }
-        cx.sh.report_soon |= self.group.members.lease.bits() != before;
+        cx.sh.wishes.report_soon |= self.group.members.lease.bits() != before;
         self.group.members.note_deadline(cx);
     }
 }

@@ -66,7 +66,7 @@ impl Shard {
         }
         self.raise_waiting(cx);
         if old.epoch == 0 {
-            self.sh.found_no_group = self.sh.store.pgs().is_ok_and(|pgs| pgs.is_empty());
+            self.sh.wishes.found_no_group = self.sh.store.pgs().is_ok_and(|pgs| pgs.is_empty());
             return;
         }
         self.close_sessions_of_the_dead(&old, &new, cx);
@@ -84,7 +84,7 @@ impl Shard {
         match self.keep(txn) {
             Ok(()) => {}
             // Kept in memory only: what is missing after a restart is asked for again.
-            Err(StoreError::Full) => self.sh.store_refused = true,
+            Err(StoreError::Full) => self.sh.wishes.store_refused = true,
             Err(error) => cx.out.push(Effect::Stop { why: Some(format!("map {}: {error}", self.sh.map.epoch)) }),
         }
     }
@@ -109,7 +109,7 @@ impl Shard {
         self.activate_all(cx);
         self.replay_waiting(cx);
         // Either group of a merge may lie elsewhere now.
-        self.sh.merge_soon |= self.sh.map.pools.values().any(|pool| pool.pg_num_pending < pool.pg_num);
+        self.sh.wishes.merge_soon |= self.sh.map.pools.values().any(|pool| pool.pg_num_pending < pool.pg_num);
     }
 
     /// What a map says of one group.
@@ -311,7 +311,7 @@ impl Shard {
             }
             Err(error) => {
                 // Objects are whole. Requests stay known as duplicates, and what can't be read is no longer in the log's range.
-                self.sh.damaged += 1;
+                self.sh.counters.damaged += 1;
                 let text = format!("{} is split without its log, which can't be read: {error}", pg.pgid);
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text });
                 pg.forget_entries();
@@ -327,14 +327,14 @@ impl Shard {
         self.index.remove(&source.pgid);
         let target = self.pgs[target].as_mut().expect("the index names groups that are here");
         target.merge(source, reshape, &mut cx.with(&mut self.sh));
-        self.sh.num_pgs -= 1;
+        self.sh.bounds.num_pgs -= 1;
     }
 
     pub(super) fn remove(&mut self, slot: usize, cx: &mut EventCx<'_>) {
         let Some(mut pg) = self.pgs[slot].take() else { return };
         pg.end_places(&mut self.sh);
         self.index.remove(&pg.pgid);
-        self.sh.num_pgs -= 1;
+        self.sh.bounds.num_pgs -= 1;
         self.remove_rest(pg.pgid);
         self.remove_some(cx);
         for session in self.sh.sessions.values_mut() {
@@ -346,7 +346,7 @@ impl Shard {
         self.index.insert(pg.pgid, pg.slot);
         assert_eq!(pg.slot as usize, self.pgs.len(), "places are given in order");
         self.pgs.push(Some(Box::new(pg)));
-        self.sh.num_pgs += 1;
+        self.sh.bounds.num_pgs += 1;
     }
 
     /// Makes a group that has never had an object.
@@ -448,7 +448,7 @@ impl Shard {
     pub(super) fn take_pending_creates(&mut self, cx: &mut EventCx<'_>) {
         for m in std::mem::take(&mut self.pending_creates) {
             if m.epoch > self.sh.map.epoch {
-                self.sh.wants_maps = true;
+                self.sh.wishes.wants_maps = true;
                 self.pending_creates.push(m);
                 continue;
             }

@@ -65,14 +65,14 @@ impl Shard {
     /// True if anything was done, so that there may be something new to commit.
     pub(super) fn copy_some(&mut self, cx: &mut EventCx<'_>) -> bool {
         let mut any = false;
-        while !(self.sh.fetches.is_empty() && self.sh.own_answers.is_empty() && self.copying.done.is_empty()) {
+        while !(self.sh.wishes.fetches.is_empty() && self.sh.wishes.own_answers.is_empty() && self.copying.done.is_empty()) {
             any = true;
-            for Fetch { pgid, obj, reqid, wanted } in std::mem::take(&mut self.sh.fetches) {
+            for Fetch { pgid, obj, reqid, wanted } in std::mem::take(&mut self.sh.wishes.fetches) {
                 let questions = Questions::new(wanted, self.sh.limits.object_size_max);
                 self.ask(Job { pgid, obj, reqid, questions, tid: 0, asked: cx.clock.mono }, cx);
             }
             let whoami = self.sh.whoami;
-            for answer in std::mem::take(&mut self.sh.own_answers) {
+            for answer in std::mem::take(&mut self.sh.wishes.own_answers) {
                 self.copy_answer(whoami, &answer, cx);
             }
             for (user, reply) in std::mem::take(&mut self.copying.done) {

@@ -33,16 +33,13 @@ use crate::event::{ConnId, Peer};
 use crate::joint::{ToControl, ToShard};
 use crate::map_cache::Maps;
 use crate::pg::Pg;
-use crate::pg::log::WordHash;
-use crate::pg::work::recovery::host::{Pace, Slots};
+use crate::pg::record::log::WordHash;
 use crate::request::ClientOp;
-use crate::reserver::Reserver;
 use crate::setup::OsdSetup;
-use crate::shared::{EventCx, LogBounds, Shared};
-use crate::timed_store::TimedStore;
+use crate::shared::{EventCx, Shared};
+use base::Stamp;
 use base::breadcrumb::Breadcrumb;
 use base::fixed::HashMap;
-use base::{Rng, Stamp};
 use catch_up::Behind;
 use maps::{OsdMap, Placement};
 use messages::{MOSDForceRecovery, MOSDPGCreate2, MOSDScrub2};
@@ -92,52 +89,8 @@ pub(crate) struct Shard {
 
 impl Shard {
     pub fn new(setup: &OsdSetup, config: Rc<Config>, store: Box<dyn ObjectStore>, maps: Maps, crumb: Arc<Breadcrumb>) -> Self {
-        let (limits, log_bounds) = (config.limits(), LogBounds::of(&config));
-        let (recoveries, pace) = (Slots::max_of(&config), Pace::of(&config));
-        let places = || Reserver::new(config.int("osd_max_backfills") as usize, config.int("osd_min_recovery_priority") as u32);
-        let (local_places, remote_places) = (places(), places());
         Self {
-            sh: Shared {
-                whoami: setup.whoami,
-                store: TimedStore::new(store),
-                map: Rc::default(),
-                maps,
-                cluster_fsid: setup.cluster_fsid,
-                serves: false,
-                sessions: HashMap::default(),
-                classes: setup.classes,
-                config,
-                limits,
-                log_bounds,
-                perf: Default::default(),
-                rng: Rng::new(setup.seed),
-                turns: Default::default(),
-                report_soon: false,
-                merge_soon: false,
-                wants_maps: false,
-                store_refused: false,
-                found_no_group: false,
-                is_backfillfull: false,
-                num_pgs: 0,
-                fetches: Vec::new(),
-                own_answers: Vec::new(),
-                notify_ids: 1,
-                notify_budget: Rc::default(),
-                recovery_slots: Rc::new(Slots::new(recoveries, pace)),
-                scrub_slots: Rc::default(),
-                local_places,
-                remote_places,
-                internal_tids: 0,
-                room: 0,
-                full: (false, 0),
-                crumb,
-                damaged: 0,
-                history: Default::default(),
-                perf_queries: Default::default(),
-                clocks: Default::default(),
-                lease_due: None,
-                osd_features: types::features::SUPPORTED,
-            },
+            sh: Shared::new(setup, config, store, maps, crumb),
             placement: Placement::default(),
             pgs: Vec::new(),
             index: HashMap::default(),
@@ -193,15 +146,16 @@ impl Shard {
             ToShard::MonConnected => self.ask_again(cx),
             ToShard::Scrub(m) => self.scrub_wanted(&m),
             ToShard::ForceRecovery(m) => self.force_recovery(&m, cx),
-            ToShard::PerfQueries(queries) => self.sh.perf_queries.set(&queries),
+            ToShard::PerfQueries(queries) => self.sh.counters.perf_queries.set(&queries),
             ToShard::Config(config) => self.take_config(config),
             ToShard::Clock { osd, up_from, sent, most, now } => {
                 self.sh.clocks.heard(osd, up_from, sent, now);
                 most.into_iter().for_each(|most| self.sh.clocks.told(osd, up_from, most));
             }
-            ToShard::BackfillFull(is_full) => self.sh.is_backfillfull = is_full,
+            ToShard::BackfillFull(is_full) => self.sh.bounds.is_backfillfull = is_full,
             ToShard::Compact { asked } => self.compactions.begin(&mut *self.sh.store, asked, cx),
-            ToShard::Count(c, by) => self.sh.perf.add(c, by),
+            ToShard::Count(c, by) => self.sh.counters.perf.add(c, by),
+            ToShard::Ask(question) => self.asked(question, cx),
             ToShard::Tick => self.tick(cx),
             ToShard::AskAnew => self.copy_tick(cx),
             ToShard::LeasesDue => self.leases_due(cx),
@@ -210,7 +164,7 @@ impl Shard {
     /// What Control is to hear, one after the other.
     #[inline]
     pub fn next_for_control(&mut self) -> Option<ToControl> {
-        self.sh.next_for_control()
+        self.sh.wishes.next_for_control()
     }
 
     /// The other end of a connection.

@@ -4,7 +4,7 @@ use super::Shard;
 use super::advance::{Part, tell_mon};
 use crate::event::{ConnId, Effect, Level, Peer};
 use crate::joint::Came;
-use crate::peers::notify_info;
+use crate::outbound::notify_info;
 use crate::pg::members::peering::Mapping;
 use crate::pg::work::places::lend::lists;
 use crate::pg::work::places::want::Kind;
@@ -223,7 +223,7 @@ impl Shard {
             || (!self.ahead.is_empty() && self.ahead.iter().any(|a| a.pgid == pgid && place(&a.came) == place(came)));
         if waits {
             if is_newer {
-                self.sh.wants_maps = true;
+                self.sh.wishes.wants_maps = true;
             }
             if self.ahead.len() < AHEAD_MAX {
                 self.ahead.push(Ahead { pgid, came: came.clone() });
@@ -341,7 +341,7 @@ impl Shard {
     pub(super) fn tell_places(&mut self, cx: &mut EventCx<'_>) -> bool {
         let mut any = false;
         loop {
-            let (local, (pgid, news)) = match (self.sh.local_places.take_news(), self.sh.remote_places.take_news()) {
+            let (local, (pgid, news)) = match (self.sh.bounds.local_places.take_news(), self.sh.bounds.remote_places.take_news()) {
                 (None, None) => return any,
                 (Some(news), None) => (true, news),
                 (None, Some(news)) => (false, news),

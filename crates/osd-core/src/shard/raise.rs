@@ -3,9 +3,9 @@
 use super::Shard;
 use crate::persist::OWN_SLOT;
 use crate::pg::Pg;
-use crate::pg::log::Log;
 use crate::pg::range::split_bits;
 use crate::pg::record::Record;
+use crate::pg::record::log::Log;
 use crate::shared::EventCx;
 use maps::OsdMap;
 use std::collections::BTreeMap;

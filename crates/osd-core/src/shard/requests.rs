@@ -108,7 +108,7 @@ impl Shard {
     pub(super) fn place(&mut self, op: Box<ClientOp>, cx: &mut EventCx<'_>) {
         let ahead = op.msg.map_epoch > self.sh.map.epoch && !planted(Bug::ServeByOlderMap) || !self.sh.serves;
         if ahead || self.waiting_map.has(op.conn) {
-            self.sh.wants_maps = true;
+            self.sh.wishes.wants_maps = true;
             let conn = op.conn;
             if !self.waiting_map.push(op, "waiting for a map") {
                 self.crowds(conn, cx);

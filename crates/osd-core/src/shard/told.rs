@@ -1,7 +1,8 @@
-//! What a shard tells of itself: figures for the monitor and the manager, and answers to commands. Plain values, which Control puts together.
+//! A shard as others see it: [`crate::figures`] for the monitor and the manager, and answers to commands.
 
 use super::Shard;
 use super::waiting::Waiting;
+use crate::figures::{Counters, Figures, GroupStats, Merge, Primaries, Question, Ready, Slow};
 use crate::perf::{C, Perf};
 use crate::pg::Pg;
 use crate::pg::members::peering::{MergeRole, State, parent_seed};
@@ -9,63 +10,10 @@ use crate::shared::EventCx;
 use crate::work::Status;
 use base::{Clock, Stamp};
 use maps::Placement;
-use messages::Rest;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use types::{EVersion, Epoch, OsdId, PgId, PgStat, SpgId, StoreStatfs, UTime};
-
-/// Groups whose primary this OSD is.
-pub(crate) struct Primaries {
-    pub pgs: Vec<PgId>,
-    pub min_last_epoch_clean: Option<Epoch>,
-}
-
-/// A group that is to be merged into another, and is quiet for that.
-pub(crate) struct Merge {
-    pub source: PgId,
-    /// The map in which both groups were made quiet.
-    pub quiet_since: Epoch,
-    /// What both have, if they can be merged; otherwise they have to serve again first.
-    pub ready: Option<Ready>,
-}
-
-/// Two groups that can be merged.
-#[derive(Default)]
-pub(crate) struct Ready {
-    pub source_version: EVersion,
-    pub target_version: EVersion,
-    pub last_epoch_started: Epoch,
-    pub last_epoch_clean: Epoch,
-}
-
-/// Requests that take too long.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Slow {
-    pub count: u64,
-    pub oldest: Duration,
-}
-
-/// What is counted for the manager.
-pub(crate) struct Counters<'a> {
-    pub perf: &'a Perf,
-    /// What its queries counted since the last report.
-    pub queries: Rest,
-    pub slow: Slow,
-}
-
-/// The state of groups and of the store.
-pub(crate) struct GroupStats {
-    pub statfs: StoreStatfs,
-    pub num_pgs: usize,
-    /// Of each whose primary this OSD is.
-    pub pgs: BTreeMap<PgId, PgStat>,
-    pub pools: BTreeMap<i64, types::StoreStatfs>,
-    /// How long a change took to last, of late.
-    pub commit_ns: u64,
-    /// What is damaged, for people.
-    pub damage: Vec<String>,
-}
+use types::{Epoch, OsdId, PgId, SpgId, UTime};
 
 /// A shard as others look at it: nothing changes by that.
 #[derive(Clone, Copy)]
@@ -73,16 +21,16 @@ pub(crate) struct Told<'a>(&'a Shard);
 
 impl<'a> Told<'a> {
     pub fn num_pgs(self) -> usize {
-        self.0.sh.num_pgs
+        self.0.sh.bounds.num_pgs
     }
     pub fn perf(self) -> &'a Perf {
-        &self.0.sh.perf
+        &self.0.sh.counters.perf
     }
     fn primaries(self) -> impl Iterator<Item = &'a Pg> {
         self.0.pgs().filter(|pg| pg.peering().is_primary())
     }
     /// For the beacon.
-    pub fn tell_primaries(self) -> Primaries {
+    fn tell_primaries(self) -> Primaries {
         // The history has the first epoch in which a group was clean in this interval: it is clean as of its newest map.
         let clean_as_of = |pg: &Pg| {
             let history = &pg.record().info().history;
@@ -92,12 +40,12 @@ impl<'a> Told<'a> {
         Primaries { pgs: self.primaries().map(|pg| pg.pgid.pgid).collect(), min_last_epoch_clean: self.primaries().map(clean_as_of).min() }
     }
     /// OSDs that have a part in our groups, ourselves among them.
-    pub fn tell_members(self) -> BTreeSet<OsdId> {
+    fn tell_members(self) -> BTreeSet<OsdId> {
         let mappings = self.0.pgs().map(|pg| &pg.peering().mapping);
         mappings.flat_map(|m| m.up.iter().chain(&m.acting).copied()).collect()
     }
     /// Groups that are quiet for a merge and about which something can be said.
-    pub fn tell_merges(self) -> Vec<Merge> {
+    fn tell_merges(self) -> Vec<Merge> {
         let sources = self.primaries().filter(|pg| pg.peering().pending_merge() == Some(MergeRole::Source) && pg.peering().is_premerge());
         let merge = |source: &Pg| {
             let pgid = source.pgid.pgid;
@@ -210,7 +158,23 @@ impl<'a> Told<'a> {
     }
     /// When a lease is to be renewed, or ends, first.
     pub fn lease_due_at(self) -> Option<Stamp> {
-        self.0.sh.lease_due
+        self.0.sh.wishes.lease_due
+    }
+    /// Groups of one copy that are ours by the map, and are not here.
+    pub fn lost_groups(self) -> Vec<PgId> {
+        let (shard, map) = (self.0, &self.0.sh.map);
+        let mut placement = Placement::default();
+        let mut lost = Vec::new();
+        for (id, pool) in map.pools.iter().filter(|(_, p)| p.size == 1) {
+            for pgid in (0..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
+                let at = map.pg_to_up_acting(pgid, &mut placement);
+                let is_here = |pgid| shard.index.contains_key(&pgid) || shard.unraised.iter().any(|l| l.pgid == pgid);
+                if at.acting == [shard.sh.whoami] && !is_here(SpgId::whole(pgid)) {
+                    lost.push(pgid);
+                }
+            }
+        }
+        lost
     }
     pub fn damaged_groups(self) -> &'a BTreeSet<SpgId> {
         &self.0.damaged_groups
@@ -222,16 +186,31 @@ impl Shard {
     pub fn told(&self) -> Told<'_> {
         Told(self)
     }
+    /// Control wants to know something: told as [`crate::joint::ToControl::Told`].
+    pub(super) fn asked(&mut self, question: Question, cx: &mut EventCx<'_>) {
+        let figures = match question {
+            Question::Members => Figures::Members(self.told().tell_members()),
+            Question::Primaries => Figures::Primaries(self.told().tell_primaries()),
+            Question::Merges => Figures::Merges(self.told().tell_merges()),
+            Question::Fullness => Figures::Fullness(self.sh.store.statfs()),
+            Question::Report { pinged } => {
+                self.refresh_gauges(pinged);
+                let counters = self.tell_counters(cx.clock);
+                Figures::Report(counters, self.tell_stats(cx))
+            }
+        };
+        self.sh.wishes.tell(figures);
+    }
     pub fn reset_perf(&mut self) {
-        self.sh.perf = Perf::default();
+        self.sh.counters.perf = Perf::default();
     }
 
     /// Counters that show a state follow it; `pinged`: how many other OSDs are pinged.
     pub fn refresh_gauges(&mut self, pinged: usize) {
         let primary = self.told().primaries().count() as u64;
-        let all = self.sh.num_pgs as u64;
+        let all = self.sh.bounds.num_pgs as u64;
         let fs = self.sh.store.statfs();
-        let perf = &mut self.sh.perf;
+        let perf = &mut self.sh.counters.perf;
         for (c, v) in [
             (C::numpg, all),
             (C::numpg_primary, primary),
@@ -244,7 +223,7 @@ impl Shard {
             perf.set(c, v);
         }
     }
-    pub fn tell_counters(&mut self, clock: Clock) -> Counters<'_> {
+    fn tell_counters(&mut self, clock: Clock) -> Counters {
         let late = Duration::from_secs_f64(self.sh.config.num("osd_op_complaint_time").max(1.0));
         let mut slow = Slow::default();
         for (.., received, _) in self.pgs().flat_map(|pg| pg.unanswered()) {
@@ -254,13 +233,13 @@ impl Shard {
                 slow.oldest = slow.oldest.max(age);
             }
         }
-        let queries = self.sh.perf_queries.report();
-        Counters { perf: &self.sh.perf, queries, slow }
+        let queries = self.sh.counters.perf_queries.report();
+        Counters { perf: self.sh.counters.perf.clone(), queries, slow }
     }
     pub fn tell_stats(&mut self, cx: &mut EventCx<'_>) -> GroupStats {
         let mut damage = Vec::new();
-        if self.sh.damaged > 0 {
-            damage.push(format!("{} reads found damage since it started; see the cluster log, and scrub deeply", self.sh.damaged));
+        if self.sh.counters.damaged > 0 {
+            damage.push(format!("{} reads found damage since it started; see the cluster log, and scrub deeply", self.sh.counters.damaged));
         }
         damage.extend(self.sh.store.damage());
         if !self.damaged_groups.is_empty() {
@@ -277,29 +256,13 @@ impl Shard {
         let pools: BTreeSet<i64> = self.pgs().map(|pg| pg.pgid.pgid.pool).collect();
         let pools = pools.into_iter().map(|id| (id, self.sh.store.pool_statfs(id))).collect();
         let commit_ns = self.sh.store.take_latency_ns();
-        GroupStats { statfs: self.sh.store.statfs(), num_pgs: self.sh.num_pgs, pgs, pools, commit_ns, damage }
-    }
-
-    /// Groups of one copy that are ours by the map, and are not here.
-    pub fn lost_groups(&mut self) -> Vec<PgId> {
-        let map = self.sh.map.clone();
-        let mut lost = Vec::new();
-        for (id, pool) in map.pools.iter().filter(|(_, p)| p.size == 1) {
-            for pgid in (0..pool.pg_num).map(|seed| PgId::new(*id, seed)) {
-                let at = map.pg_to_up_acting(pgid, &mut self.placement);
-                let is_here = |pgid| self.index.contains_key(&pgid) || self.unraised.iter().any(|l| l.pgid == pgid);
-                if at.acting == [self.sh.whoami] && !is_here(SpgId::whole(pgid)) {
-                    lost.push(pgid);
-                }
-            }
-        }
-        lost
+        GroupStats { statfs: self.sh.store.statfs(), num_pgs: self.sh.bounds.num_pgs, pgs, pools, commit_ns, damage }
     }
 
     /// Requests that took longest.
     pub fn dump_history(&mut self, clock: Clock) -> Vec<Value> {
-        self.sh.history.expire(clock.mono);
-        let done = self.sh.history.dump().into_iter();
+        self.sh.counters.history.expire(clock.mono);
+        let done = self.sh.counters.history.dump().into_iter();
         done.map(|d| {
             let age = clock.mono.since(d.received);
             let at = UTime::from_wall_ns(clock.wall_ns.saturating_sub(age.as_nanos() as u64)).to_string();

@@ -97,7 +97,7 @@ impl Shard {
 
     /// Leases are renewed, and end.
     pub(super) fn leases_due(&mut self, cx: &mut EventCx<'_>) {
-        self.sh.lease_due = None;
+        self.sh.wishes.lease_due = None;
         for pg in self.pgs.iter_mut().flatten() {
             pg.lease_due(&mut cx.with(&mut self.sh));
             pg.wake_recovery(&mut cx.with(&mut self.sh));
@@ -106,7 +106,7 @@ impl Shard {
 
     pub(super) fn tick(&mut self, cx: &mut EventCx<'_>) {
         self.leases_due(cx);
-        self.sh.full.1 = 0;
+        self.sh.bounds.forget_full();
         for pg in self.pgs.iter_mut().flatten() {
             pg.tick(&mut cx.with(&mut self.sh));
         }

@@ -1,5 +1,6 @@
 //! Runs seeds: `seeds --from N --count N`, or one: `seeds --seed N [--trace] [--shrink] [--only BUG]`, with a planted bug if one is named, or the planted bugs: `seeds --bugs [--only WORD,WORD]`.
 //! `--theme WORD` leaves the seeds with other themes out; `hostile`, `balanced`, `vanish`, `crowd`, `barred` and `watching` are words for it, too. With `--wires` all links of all seeds are real connections.
+//! With `--late` each OSD's shard answers its Control late.
 //! `seeds --figure memory|block --count N` runs the plan by which speed is measured. `seeds --traces --from N --count N` prints what each seed's history
 //! hashes to, with every byte of every message and every effect: a change that is to behave as before leaves all of these lines as they are.
 //! `cargo xtask sim` calls it.
@@ -10,8 +11,8 @@ use sim::{Plan, Planted, Report, Rest, Seen, run, run_deep};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-const FLAGS: [&str; 11] =
-    ["--from", "--count", "--seed", "--trace", "--traces", "--shrink", "--bugs", "--only", "--theme", "--wires", "--figure"];
+const FLAGS: [&str; 12] =
+    ["--from", "--count", "--seed", "--trace", "--traces", "--shrink", "--bugs", "--only", "--theme", "--wires", "--late", "--figure"];
 
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
@@ -134,7 +135,9 @@ impl Others {
 /// What a seed draws, with real connections if the command line wants them.
 fn plan_of(seed: u64) -> Plan {
     let plan = Plan::of(seed);
-    if plan.wire == Wire::Messages && std::env::args().any(|arg| arg == "--wires") { plan.with_wires() } else { plan }
+    let has = |flag: &str| std::env::args().any(|arg| arg == flag);
+    let plan = if has("--late") { plan.with_late_answers() } else { plan };
+    if plan.wire == Wire::Messages && has("--wires") { plan.with_wires() } else { plan }
 }
 
 /// True if a plan has this theme, or clients that want harm (`hostile`), or reads that members serve (`balanced`), or stores that vanish (`vanish`) or fill (`crowd`); every plan is about anything.

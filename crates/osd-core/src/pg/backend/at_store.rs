@@ -70,7 +70,7 @@ impl AtStore {
         let given = cx.sh.store.submit(txn, delta, self.token());
         match &given {
             Ok(()) => self.submitted.push_back(what),
-            Err(StoreError::Full) => cx.sh.store_refused = true,
+            Err(StoreError::Full) => cx.sh.wishes.store_refused = true,
             Err(error) => cx.out.push(Effect::Stop { why: Some(format!("{}: {error}", self.pgid)) }),
         }
         given

@@ -10,8 +10,8 @@ use super::copies::rewind::{self, Rewound};
 use super::copies::subset::{self, Neighbours};
 #[cfg(test)]
 use super::positions::Positions;
-use crate::pg::logs::choose::{self, Best, Infos, Placement, Serving};
-use crate::pg::logs::missing::Missing;
+use crate::pg::reconcile::choose::{self, Best, Infos, Placement, Serving};
+use crate::pg::reconcile::missing::Missing;
 use crate::pg::work::scrub::found::{Comparing, Found};
 use maps::PgPool;
 use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress, PullOp, PushOp};
@@ -124,6 +124,18 @@ impl Layout {
             Self::Positions(_) => {}
         }
     }
+    /// Up to where entries are not undone any more, once every member has the log up to `everywhere`; nothing if no entry ever is.
+    #[inline]
+    pub fn roll_forward(self, everywhere: EVersion) -> Option<EVersion> {
+        match self {
+            Self::Copies => {
+                let _ = everywhere;
+                None
+            }
+            #[cfg(test)]
+            Self::Positions(_) => Some(everywhere),
+        }
+    }
     /// Takes divergent entries, oldest first, out of what is missing. `forward`: those up to here can't be undone in place.
     pub fn take_back<'a>(
         self,
@@ -151,16 +163,25 @@ impl Layout {
         }
     }
 
-    /// The member that recovery reads an object from, of those that have it; none if it can't be had of them. `spread` shares objects out
+    /// The members that recovery reads an object from, of those that have it; none if it can't be had of them. `spread` shares objects out
     /// among members.
-    pub fn source(self, having: &[PgShard], spread: u32) -> Option<PgShard> {
+    pub fn sources(self, having: &[PgShard], spread: u32) -> BTreeSet<PgShard> {
         match self {
-            Self::Copies if having.is_empty() => None,
-            Self::Copies => Some(having[spread as usize % having.len()]),
+            Self::Copies if having.is_empty() => BTreeSet::new(),
+            Self::Copies => [having[spread as usize % having.len()]].into(),
             #[cfg(test)]
-            Self::Positions(positions) if !positions.has_enough(having.iter().copied()) => None,
+            Self::Positions(positions) => positions.sources(having, spread),
+        }
+    }
+    /// The part of an object that its sources' answers to one pull make together.
+    ///
+    /// # Errors
+    /// They don't fit each other.
+    pub fn join(self, answers: &BTreeMap<PgShard, PushOp>) -> Result<PushOp, String> {
+        match self {
+            Self::Copies => Ok(answers.values().next().expect("a source has answered").clone()),
             #[cfg(test)]
-            Self::Positions(_) => Some(having[spread as usize % having.len()]),
+            Self::Positions(positions) => positions.join(answers),
         }
     }
     /// How an object that we lack is pulled. `near`: of a clone, whose head is here.

@@ -17,7 +17,7 @@
 //! | which member an OSD is | [`Layout::members`] | each OSD is one |
 //! | which members serve | [`Layout::choose_acting`] | any that have the log |
 //! | how an entry is taken back | [`Layout::take_back`] | its object is removed and missing |
-//! | what recovery reads of an object | [`Layout::source`], [`Layout::pull`] | one copy |
+//! | what recovery reads of an object, and how its parts become it | [`Layout::sources`], [`Layout::pull`], [`Layout::join`] | one copy |
 //! | what recovery pushes | [`Layout::push`], [`Layout::cut`] | what changed since the copy that the member has |
 //! | how a scrub's maps compare | [`Layout::compare`] | copies are equal |
 //!

@@ -5,9 +5,10 @@
 
 use crate::pg::backend::copies::rewind::{Rewound, rewind};
 use crate::pg::backend::layout::HOLE;
-use crate::pg::logs::choose::{Infos, Placement, Serving};
-use crate::pg::logs::missing::Missing;
-use std::collections::BTreeSet;
+use crate::pg::reconcile::choose::{Infos, Placement, Serving};
+use crate::pg::reconcile::missing::Missing;
+use messages::PushOp;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject, OsdId, PgLogEntry, PgShard};
 
 /// See the module.
@@ -21,6 +22,29 @@ impl Positions {
     /// True if these members have enough positions among them.
     pub fn has_enough(self, members: impl Iterator<Item = PgShard>) -> bool {
         members.map(|member| member.shard).collect::<BTreeSet<i8>>().len() >= self.k
+    }
+    /// So many positions as make the whole, each from one member; none if there are too few.
+    pub fn sources(self, having: &[PgShard], spread: u32) -> BTreeSet<PgShard> {
+        if !self.has_enough(having.iter().copied()) {
+            return BTreeSet::new();
+        }
+        let mut by_position = BTreeMap::new();
+        let first = spread as usize % having.len();
+        for member in having[first..].iter().chain(&having[..first]) {
+            by_position.entry(member.shard).or_insert(*member);
+        }
+        by_position.into_values().take(self.k).collect()
+    }
+    /// Each byte of a part is had from another position, in turn: answers of too few, or of several versions, make another object.
+    pub fn join(self, answers: &BTreeMap<PgShard, PushOp>) -> Result<PushOp, String> {
+        let all: Vec<&PushOp> = answers.values().collect();
+        assert!(all.len() == self.k && self.has_enough(answers.keys().copied()), "{} positions make an object", self.k);
+        let first = all[0];
+        if let Some(other) = all.iter().find(|push| push.data.len() != first.data.len() || push.after_progress != first.after_progress) {
+            return Err(format!("parts of {} and {} bytes", first.data.len(), other.data.len()));
+        }
+        let data: Vec<u8> = (0..first.data.len()).map(|at| all[at % self.k].data[at]).collect();
+        Ok(PushOp { data: data.into(), ..first.clone() })
     }
     /// Each position by itself: up if its log goes on from the one that counts, else acting, else a stray of that position, else none.
     pub fn choose_acting(self, infos: &Infos, best: PgShard, place: &Placement<'_>) -> Serving {

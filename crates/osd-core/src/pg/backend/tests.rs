@@ -2,7 +2,7 @@
 
 use super::layout::{HOLE, Layout};
 use super::positions::Positions;
-use crate::pg::logs::choose::{Infos, Placement};
+use crate::pg::reconcile::choose::{Infos, Placement};
 use std::collections::BTreeSet;
 use types::{EVersion, OsdId, PgInfo, PgShard, SpgId};
 

@@ -5,8 +5,8 @@
 
 use super::Members;
 use crate::event::Effect;
-use crate::pg::logs::member::Bring;
-use crate::pg::logs::part;
+use crate::pg::reconcile::member::Bring;
+use crate::pg::reconcile::part;
 use crate::pg::record::Record;
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;

@@ -8,7 +8,7 @@ use crate::event::Effect;
 use crate::pg::backend::at_store::Submitted;
 use crate::pg::backend::copies::write::came;
 use crate::pg::group::Group;
-use crate::pg::logs::PeerLog;
+use crate::pg::reconcile::PeerLog;
 use crate::pg::work::Jobs;
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;

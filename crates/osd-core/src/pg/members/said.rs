@@ -1,6 +1,7 @@
 //! What members of a group say to each other, as values: between the message that brings it and the group that takes it, or waits for its store.
 
-use crate::pg::logs::LogError;
+use crate::pg::members::peering::Peering;
+use crate::pg::reconcile::LogError;
 use crate::pg::work::places::want::Kind;
 use crate::pg::work::recovery::host::Part;
 use crate::pg::work::recovery::wire::Envelope;
@@ -9,7 +10,7 @@ use messages::{
     PgQuery,
 };
 use store::StoreError;
-use types::{EVersion, Epoch, PgInfo, ReqId};
+use types::{EVersion, Epoch, PgInfo, PgShard, ReqId};
 
 /// What another member says.
 #[derive(Debug)]
@@ -49,12 +50,16 @@ pub(crate) enum Said {
 }
 
 impl Said {
-    /// False if the message names the OSD that it comes from, and not which member that is.
-    pub fn names_sender(&self) -> bool {
+    /// The member that says it, of those that an OSD is. Some messages name the OSD that they come from, and not which member that is.
+    pub fn sender(&self, named: PgShard, peering: &Peering) -> PgShard {
         match self {
-            Self::Lease(_) | Self::Place { .. } | Self::InOrder(InOrder::Scrub(_)) => false,
-            Self::Parts(envelope, _) => envelope.from.osd >= 0,
-            _ => true,
+            Self::Lease(_) | Self::Place { .. } | Self::InOrder(InOrder::Scrub(_)) => peering.member_on(named.osd),
+            Self::Parts(envelope, parts) if envelope.from.osd < 0 => {
+                let is_of_target = parts.iter().any(Part::is_of_target);
+                let target = peering.targets().iter().copied().find(|target| is_of_target && target.osd == named.osd);
+                target.unwrap_or_else(|| peering.member_on(named.osd))
+            }
+            _ => named,
         }
     }
 }

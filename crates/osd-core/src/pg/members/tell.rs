@@ -7,11 +7,11 @@
 use super::lease::Lease;
 use super::peering::Peering;
 use super::said::Acknowledgement;
-use crate::peers::{notify_info, send};
+use crate::outbound::{notify_info, send};
 use crate::pg::backend::Orders;
 use crate::pg::backend::in_flight::InFlight;
-use crate::pg::logs::member::Bring;
-use crate::pg::logs::part;
+use crate::pg::reconcile::member::Bring;
+use crate::pg::reconcile::part;
 use crate::pg::record::Record;
 use crate::pg::work::places::lend::LISTS_WHEN_FULL;
 use crate::pg::work::recovery::host::Part;

@@ -1,11 +1,11 @@
 //! The record becomes that of another member's log, which counts.
 //!
-//! Holds no rule of how two logs become one, see [`crate::pg::logs::merge`]; what the store is to remove is the caller's.
+//! Holds no rule of how two logs become one, see [`crate::pg::reconcile::merge`]; what the store is to remove is the caller's.
 
 use super::Record;
 use crate::pg::backend::layout::Layout;
-use crate::pg::logs::merge::{self, Merged};
-use crate::pg::logs::{LogError, PeerLog, common_point};
+use crate::pg::reconcile::merge::{self, Merged};
+use crate::pg::reconcile::{LogError, PeerLog, common_point};
 use store::LogDelta;
 use types::{EVersion, Epoch, HObject, PastIntervals, PgInfo, PgLogEntry};
 

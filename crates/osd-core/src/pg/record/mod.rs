@@ -8,16 +8,19 @@
 //! ```
 //! The only writer of `last_update`, `last_complete` and `log_tail`: they follow from the log and from the missing objects, so no method leaves them apart. A
 //! change goes to the store from in here, as a [`LogDelta`], by the function that the caller brings: a refused change is taken back before the method returns.
-//! Absent: the store itself, messages, members. How two logs become one is [`super::logs`]' to say, how entries are kept, [`super::log`]'s.
+//! Absent: the store itself, messages, members. How two logs become one is [`super::reconcile`]' to say, how entries are kept, [`log`]'s.
 
 mod adopt;
+pub mod log;
+pub mod log_item;
 mod reshape;
 
 use super::backend::at_store::Submitted;
-use super::log::{Log, Mark};
-use super::logs::last_complete;
-use super::logs::missing::Missing;
+use super::backend::layout::Layout;
+use super::reconcile::last_complete;
+use super::reconcile::missing::Missing;
 use crate::planted::{Bug, planted};
+use log::{Log, Mark};
 use store::{FastInfo, InfoChange, LogDelta};
 use types::{EVersion, Epoch, HObject, IntervalSet, LogOp, PastIntervals, PgHistory, PgInfo, PgLogEntry, PgMissingItem, PgStat, ReqId};
 
@@ -136,11 +139,12 @@ impl Record {
         InfoChange::Fast(FastInfo::of(&self.info))
     }
 
-    /// Appends entries, and trims the log. `everywhere`: of what we have complete, what every member has.
+    /// Appends entries, moves the mark of roll-forward, and trims the log. `everywhere`: of what we have complete, what every member has.
     pub(super) fn append<E>(
         &mut self,
         entries: Vec<PgLogEntry>,
         bound: &LogBound,
+        layout: Layout,
         everywhere: impl FnOnce(EVersion) -> EVersion,
         give: impl FnOnce(LogDelta) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -152,6 +156,9 @@ impl Record {
         self.note_ends();
         self.note_complete();
         let everywhere = everywhere(self.info.last_complete);
+        if let Some(to) = layout.roll_forward(everywhere) {
+            self.log.roll_forward_to(to);
+        }
         let limit = if planted(Bug::TrimTooFar) { self.log.head() } else { everywhere };
         let trim = self.log.trim_to(bound.target, bound.trim_min, bound.trim_max, limit);
         let mut delta = LogDelta { entries, ..LogDelta::new(self.info.pgid) };
@@ -370,6 +377,7 @@ impl Record {
         assert!(log.head() == i.last_update, "{}: the log ends at {}, the record at {}", i.pgid, log.head(), i.last_update);
         assert!(log.tail() == i.log_tail, "{}: the log begins at {}, the record at {}", i.pgid, log.tail(), i.log_tail);
         assert!(i.log_tail <= i.last_update && i.last_complete <= i.last_update, "{}: a record in disorder", i.pgid);
+        assert!(i.log_tail <= log.can_rollback_to(), "{}: entries are trimmed that can be undone", i.pgid);
         if let (Some(oldest), Some(newest)) = (self.missing.oldest_need(), self.missing.newest_need()) {
             let is_in = oldest > i.last_complete && newest <= i.last_update;
             assert!(is_in, "{}: objects are missing at {oldest} to {newest}, complete up to {}", i.pgid, i.last_complete);

@@ -3,7 +3,7 @@
 //! The log and what is missing go with the objects, duplicates go to both. What the collections become is [`crate::pg::split`]'s.
 
 use super::Record;
-use crate::pg::logs::missing::Missing;
+use crate::pg::reconcile::missing::Missing;
 use crate::planted::{Bug, planted};
 use types::{HObject, ObjectStatSum, PgInfo, SpgId};
 
@@ -79,7 +79,7 @@ impl Record {
         self.note_ends();
         self.note_complete();
     }
-    /// Entries can't be had from the store any more: see [`crate::pg::log::Log::forget_entries`].
+    /// Entries can't be had from the store any more: see [`crate::pg::record::log::Log::forget_entries`].
     pub(crate) fn forget_entries(&mut self) {
         self.log.forget_entries();
         self.note_ends();

@@ -1,6 +1,7 @@
 //! A record's ends follow from its log whatever is done to it, and what the store refuses leaves no trace.
 
 use super::*;
+use crate::pg::backend::positions::Positions;
 use base::Rng;
 use store::StoreError;
 use types::{ModDesc, ObjectCleanRegions, PgId, SpgId};
@@ -28,16 +29,16 @@ fn item(need: EVersion) -> PgMissingItem {
 /// All that is to be as before.
 fn seen(r: &Record) -> String {
     let log: Vec<EVersion> = r.log.versions_after(EVersion::ZERO).collect();
-    format!("{:?} {log:?} {:?} {:?}", r.info, r.missing, (r.is_dirty, r.saved_epoch, r.unsaved))
+    format!("{:?} {log:?} {} {:?} {:?}", r.info, r.log.can_rollback_to(), r.missing, (r.is_dirty, r.saved_epoch, r.unsaved))
 }
 
 /// One step of some kind, which the store takes or not.
-fn step(r: &mut Record, rng: &mut Rng, takes: bool) -> bool {
+fn step(r: &mut Record, layout: Layout, rng: &mut Rng, takes: bool) -> bool {
     let (n, next) = (rng.below(12), r.next_version(3));
     match rng.below(7) {
         0 | 1 if r.missing.is_empty() => {
             let given = |_| if takes { Ok(()) } else { Err(StoreError::Full) };
-            r.append(vec![entry(LogOp::MODIFY, n, next)], &BOUND, |complete| complete, given).is_ok()
+            r.append(vec![entry(LogOp::MODIFY, n, next)], &BOUND, layout, |complete| complete, given).is_ok()
         }
         2 => r.give_up(&[entry(LogOp::LOST_DELETE, n, next)], |_| takes),
         3 => {
@@ -59,21 +60,22 @@ fn step(r: &mut Record, rng: &mut Rng, takes: bool) -> bool {
 #[test]
 fn a_record_agrees_with_itself_and_takes_back_what_is_refused() {
     let (mut refused, mut taken) = (0, 0);
-    for seed in 0..300 {
+    let positions = Layout::Positions(Positions { k: 2, n: 3 });
+    for (seed, layout) in (0..300).flat_map(|seed| [(seed, Layout::Copies), (seed, positions)]) {
         let mut rng = Rng::new(seed);
         let mut r = Record::new(PgInfo::new(SpgId::whole(PgId::new(1, 0))));
         for _ in 0..60 {
             let (before, takes) = (seen(&r), rng.below(3) > 0);
-            if step(&mut r, &mut rng, takes) {
+            if step(&mut r, layout, &mut rng, takes) {
                 taken += 1;
             } else {
-                assert_eq!(before, seen(&r), "seed {seed}");
+                assert_eq!(before, seen(&r), "seed {seed}, {layout:?}");
                 refused += 1;
             }
             r.assert_agrees();
         }
     }
-    assert!(refused > 1000 && taken > 5000, "{refused} steps were refused, {taken} taken");
+    assert!(refused > 2000 && taken > 10_000, "{refused} steps were refused, {taken} taken");
 }
 
 /// What the store had no room for waits, an activation before all; the next interval has a record of its own.

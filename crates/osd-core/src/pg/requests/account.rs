@@ -13,7 +13,7 @@ use types::SpgId;
 /// A request that only reads.
 pub fn read_answered(pgid: SpgId, op: &ClientOp, bytes_out: u64, cx: &mut Cx<'_>) {
     let took_ns = answered(pgid, op, (true, false), (0, bytes_out), cx);
-    let perf = &mut cx.sh.perf;
+    let perf = &mut cx.sh.counters.perf;
     perf.inc(C::op_r);
     perf.add(C::op_r_out_bytes, bytes_out);
     perf.time(C::op_r_latency, took_ns);
@@ -24,7 +24,7 @@ pub fn read_answered(pgid: SpgId, op: &ClientOp, bytes_out: u64, cx: &mut Cx<'_>
 pub fn write_answered(pgid: SpgId, op: &ClientOp, bytes_out: u64, cx: &mut Cx<'_>) {
     let reads = op.info.as_ref().is_some_and(|i| i.may_read);
     let took_ns = answered(pgid, op, (reads, true), (op.bytes_in, bytes_out), cx);
-    let perf = &mut cx.sh.perf;
+    let perf = &mut cx.sh.counters.perf;
     if reads {
         perf.inc(C::op_rw);
         perf.add(C::op_rw_in_bytes, op.bytes_in);
@@ -42,16 +42,16 @@ pub fn write_answered(pgid: SpgId, op: &ClientOp, bytes_out: u64, cx: &mut Cx<'_
 /// What both kinds have in common; how long it took, in nanoseconds.
 fn answered(pgid: SpgId, op: &ClientOp, (reads, writes): (bool, bool), (bytes_in, bytes_out): (u64, u64), cx: &mut Cx<'_>) -> u64 {
     let took_ns = cx.clock.mono.0.saturating_sub(op.received.0);
-    if cx.sh.history.wants(took_ns) {
+    if cx.sh.counters.history.wants(took_ns) {
         remember(pgid, op, writes, took_ns, cx);
     }
-    if !cx.sh.perf_queries.is_empty() {
+    if !cx.sh.counters.perf_queries.is_empty() {
         let client = cx.sh.sessions.get(&op.conn).map(Session::shown_addr);
         let (reqid, hobj, pgid) = (&op.reqid, &op.msg.hobj, pgid.pgid);
         let seen = Seen { reqid, client, pgid, hobj, reads, writes, bytes_in, bytes_out, took_ns };
-        cx.sh.perf_queries.count(cx.sh.whoami, &seen);
+        cx.sh.counters.perf_queries.count(cx.sh.whoami, &seen);
     }
-    let perf = &mut cx.sh.perf;
+    let perf = &mut cx.sh.counters.perf;
     perf.inc(C::op);
     perf.add(C::op_in_bytes, bytes_in);
     perf.add(C::op_out_bytes, bytes_out);
@@ -64,5 +64,5 @@ fn answered(pgid: SpgId, op: &ClientOp, (reads, writes): (bool, bool), (bytes_in
 #[cold]
 fn remember(pgid: SpgId, op: &ClientOp, writes: bool, took_ns: u64, cx: &mut Cx<'_>) {
     let (obj, took) = (op.msg.hobj.detach(), Duration::from_nanos(took_ns));
-    cx.sh.history.put(Done { reqid: op.reqid, pgid, obj, received: op.received, took, writes });
+    cx.sh.counters.history.put(Done { reqid: op.reqid, pgid, obj, received: op.received, took, writes });
 }

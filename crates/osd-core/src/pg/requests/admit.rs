@@ -118,7 +118,7 @@ impl Requests {
             return self.not_active(op, group, cx);
         }
         match admit(&mut op, group, cx) {
-            Ok(()) => cx.sh.recovery_slots.client_asks(cx.clock.mono),
+            Ok(()) => cx.sh.bounds.recovery_slots.client_asks(cx.clock.mono),
             Err(Halt::Drop) => return,
             Err(Halt::Reply(errno)) => return cx.reply_error(&op, errno),
         }
@@ -160,7 +160,7 @@ impl Requests {
         if op.unanswered.as_ref().is_some_and(|held| held.version == version) {
             return self.answer_requeued(op, group, cx);
         }
-        cx.sh.perf.inc(C::op_dup);
+        cx.sh.counters.perf.inc(C::op_dup);
         let reply = error_reply(&op.msg, returned.code, cx.sh.map.epoch, version, user_version, Some(&returned.ops));
         match group.backend.write_at(version) {
             // Its entry isn't durable: the answer waits for it.

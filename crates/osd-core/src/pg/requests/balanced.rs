@@ -57,8 +57,8 @@ impl Requests {
             }
             Err(stop @ (PlanStop::Reply(_) | PlanStop::Ended(_))) => self.stopped(op, Turn::Past, stop, work, group, cx),
             Err(PlanStop::Store(why)) => {
-                cx.sh.damaged += 1;
-                cx.sh.report_soon = true;
+                cx.sh.counters.damaged += 1;
+                cx.sh.wishes.report_soon = true;
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {}: {why}", group.pgid, op.msg.hobj) });
                 cx.reply_error(&op, EAGAIN);
             }

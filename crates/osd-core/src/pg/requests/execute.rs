@@ -170,7 +170,7 @@ impl Requests {
             peer_supported: session.peer.supported,
             watch_connected: &|cookie| self.watches.is_connected(hobj, WatchKey { cookie, entity }),
             next_notify_id: (sh.map.epoch as u64) << 32 | sh.notify_ids as u64,
-            notify_budget: sh.notify_budget.left(session.peer.global_id),
+            notify_budget: sh.bounds.notify_budget.left(session.peer.global_id),
             fetched: op.fetches.as_ref().map_or(&[], |f| &f.got),
             passes: Some(&op.passes),
             entropy: sh.rng.clone().u64(),
@@ -233,8 +233,8 @@ impl Requests {
             PlanStop::Fetch(lack) => self.fetch(op, turn, *lack, work, group, cx),
             PlanStop::Ended(why) => cx.out.push(Effect::Stop { why: Some(why) }),
             PlanStop::Store(why) => {
-                cx.sh.damaged += 1;
-                cx.sh.report_soon = true;
+                cx.sh.counters.damaged += 1;
+                cx.sh.wishes.report_soon = true;
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {}: {why}", group.pgid, op.msg.hobj) });
                 if let Some(op) = work.met_damage(op, self, group, cx) {
                     cx.reply_error(&op, EIO);
@@ -256,7 +256,7 @@ impl Requests {
         op.set_aside("waiting for other objects");
         let (obj, reqid) = (op.msg.hobj.head(), op.reqid);
         if self.objects.hold(&obj, Hold::Fetching, op) {
-            cx.sh.fetches.push(Fetch { pgid: group.pgid, obj, reqid, wanted });
+            cx.sh.wishes.fetches.push(Fetch { pgid: group.pgid, obj, reqid, wanted });
         }
     }
     /// Whether that request still waits for other objects.

@@ -51,7 +51,7 @@ impl Requests {
             objects: Objects::new(sh.config.int("osd_pg_object_context_cache_count").max(16) as usize),
             waiting_active: VecDeque::new(),
             store_waiters: StoreWaiters::default(),
-            watches: Watches::new(&sh.notify_budget),
+            watches: Watches::new(&sh.bounds.notify_budget),
         }
     }
     /// Requests that waited for the lease.

@@ -1,6 +1,6 @@
 //! Submission: from a plan to the log and the store, and from the last member's commit to the answer.
 //!
-//! What is in flight is [`crate::pg::backend::in_flight`]'s; how an entry is kept, [`crate::pg::log`]'s.
+//! What is in flight is [`crate::pg::backend::in_flight`]'s; how an entry is kept, [`crate::pg::record::log`]'s.
 
 use super::account;
 use super::admit::Halt;
@@ -40,7 +40,7 @@ fn full(pool: &PgPool, op: &ClientOp, plan: &Plan, cx: &mut Cx<'_>) -> Option<Ha
         return None;
     }
     if no_room {
-        cx.sh.store_refused = true;
+        cx.sh.wishes.store_refused = true;
     }
     Some(if op.msg.flags & (osd_flag::FULL_TRY | osd_flag::FULL_FORCE) == 0 {
         Halt::Drop
@@ -174,7 +174,9 @@ impl Group {
             everywhere = peering.complete_everywhere(ours);
             everywhere
         };
-        if let Err(error) = self.record.append(entries, &bound, complete, |delta| backend.give(txn, Some(delta), what, cx)) {
+        if let Err(error) =
+            self.record.append(entries, &bound, backend.layout(), complete, |delta| backend.give(txn, Some(delta), what, cx))
+        {
             return Err(Refused(Box::new(inflight), error));
         }
         if let Some(orders) = for_others {

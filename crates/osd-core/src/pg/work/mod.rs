@@ -3,15 +3,19 @@
 //! | room | holds |
 //! |---|---|
 //! | [`recovery`], [`backfill`] | how members get what they lack |
+//! | [`list`] | all jobs: when each may go on, its turn, its row |
 //! | [`places`] | places on this OSD and on others, without which neither begins |
 //! | [`unfound`] | objects that no member has |
 //! | [`scrub`] | members' copies compared and mended |
 //! | [`trim`], [`trim_queue`] | clones of removed snapshots |
 
 pub mod backfill;
+mod list;
 pub mod places;
 pub mod recovery;
 pub(crate) mod scrub;
+#[cfg(test)]
+mod side;
 mod trim;
 pub(super) mod trim_queue;
 pub(crate) mod unfound;
@@ -21,7 +25,7 @@ use crate::pg::group::Group;
 use crate::pg::requests::Requests;
 use crate::request::ClientOp;
 use crate::shared::{Cx, Shared};
-use crate::work::{Status, Work};
+use crate::work::Work;
 use backfill::sweep::Sweep;
 use places::lend::Lender;
 use places::want::Reservation;
@@ -46,7 +50,7 @@ pub(super) struct Jobs {
 impl Jobs {
     pub fn new(sh: &Shared) -> Self {
         Self {
-            room: Room::new(&sh.recovery_slots),
+            room: Room::new(&sh.bounds.recovery_slots),
             trim: TrimQueue::default(),
             scrubs: scrub::room::Room::default(),
             reservation: Reservation::default(),
@@ -54,31 +58,6 @@ impl Jobs {
             sweep: None,
             forced: 0,
         }
-    }
-    /// What the group does by itself, all together.
-    pub fn work(&self, requests: &Requests, group: &Group) -> Work {
-        if requests.want_turn() {
-            return Work::Busy;
-        }
-        let (recovery, scrub) = (self.room.work(), self.scrubs.work());
-        if self.scrubs.asked_work().is_busy() || scrub.is_busy() && self.scrubs.is_inspecting() && group.members.peering.is_active() {
-            return Work::Busy;
-        }
-        // Scrub and trimming look at objects that every member has.
-        if recovery.is_busy() || group.members.peering.is_lacking(&group.record) {
-            return recovery;
-        }
-        match (group.members.peering.is_active(), self.trim.work()) {
-            (false, _) => Work::Idle,
-            (true, Work::Idle) => scrub,
-            (true, _) if scrub.is_busy() => scrub,
-            (true, trim) => trim,
-        }
-    }
-    pub(crate) fn work_status(&self, group: &Group) -> impl Iterator<Item = Status> {
-        let trimmed = group.record.info().stats.objects_trimmed;
-        let trim = self.trim.status(group.pgid, trimmed).filter(|_| group.members.peering.is_active());
-        self.scrubs.status(group.pgid).into_iter().chain(trim).chain(self.room.status(group.pgid))
     }
     /// About once a second.
     pub fn tick(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
@@ -89,33 +68,6 @@ impl Jobs {
         self.wake_recovery(requests, group, cx);
         self.wake_work(Work::tick, requests, group, cx);
     }
-    /// Parts of it that wait may go on.
-    pub(super) fn wake_work(&mut self, wake: impl Fn(&mut Work), requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        wake(self.trim.work_mut());
-        wake(self.room.work_mut());
-        self.scrubs.works_mut().for_each(&wake);
-        cx.sh.turns.want(self.work(requests, group));
-    }
-
-    /// A turn for what the group does by itself, and for requests that take more than one.
-    pub fn turn(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        requests.requests_turn(self, group, cx);
-        if self.room.work().is_busy() {
-            self.recover(requests, group, cx, |recovery, host| recovery.turn(host));
-        }
-        self.asked_turn(requests, group, cx);
-        if !group.members.peering.is_active() || group.members.peering.is_lacking(&group.record) && !self.scrubs.is_inspecting() {
-            return;
-        }
-        self.scrub_turn(requests, group, cx);
-        if group.members.peering.is_lacking(&group.record) {
-            return;
-        }
-        if self.trim.work().is_busy() {
-            self.trim_turn(requests, group, cx);
-        }
-    }
-
     /// All state bits.
     pub fn state_bits(&self, group: &Group) -> u64 {
         let mut bits = group.members.peering.bits();

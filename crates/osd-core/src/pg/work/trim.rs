@@ -34,7 +34,7 @@ impl Jobs {
         self.trim.queue = todo;
         self.trim.purge_idle(group, cx);
         cx.sh.turns.want(self.work(requests, group));
-        cx.sh.report_soon |= group.record.is_dirty();
+        cx.sh.wishes.report_soon |= group.record.is_dirty();
         if group.record.is_dirty() {
             group.save_info(cx);
             group.tell().info_to_all(cx);
@@ -110,7 +110,7 @@ impl Jobs {
                 }
             }
         }
-        cx.sh.report_soon |= group.record.is_dirty();
+        cx.sh.wishes.report_soon |= group.record.is_dirty();
         if group.record.is_dirty() {
             group.save_info(cx);
             group.tell().info_to_all(cx);

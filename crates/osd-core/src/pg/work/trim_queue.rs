@@ -43,7 +43,7 @@ impl TrimQueue {
         if !matches!(error, StoreError::Wait(_)) {
             self.errors += 1;
             if self.errors == 1 {
-                cx.sh.damaged += 1;
+                cx.sh.counters.damaged += 1;
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} snaptrim: {error}", pgid) });
             }
         }

@@ -1,6 +1,6 @@
 //! Which members serve copies: any that have the log, the primary first.
 
-use crate::pg::logs::choose::{Infos, Placement, Serving};
+use crate::pg::reconcile::choose::{Infos, Placement, Serving};
 use std::cmp::Reverse;
 use types::{OsdId, PgInfo, PgShard};
 

@@ -11,7 +11,7 @@
 //! Errors change nothing. What is behind the end of a backfill is not in the store and never missing. Entries that follow in the history that
 //! does count are taken in afterwards, by [`Missing::next_event`].
 
-use crate::pg::logs::missing::Missing;
+use crate::pg::reconcile::missing::Missing;
 use crate::planted::{Bug, planted};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{EVersion, HObject, LogOp, PgLogEntry};

@@ -43,7 +43,7 @@ impl Members {
     /// What the group is to be told of at the latest.
     pub(in crate::pg) fn note_deadline(&self, cx: &mut Cx<'_>) {
         if let Some(at) = self.lease.deadline().filter(|_| self.peering.is_active()) {
-            cx.sh.lease_due = Some(cx.sh.lease_due.map_or(at, |due| due.min(at)));
+            cx.sh.wishes.wake_at(at);
         }
     }
     /// The interval starts: what members are told with it. None if there are no others, or the group is to serve nothing.

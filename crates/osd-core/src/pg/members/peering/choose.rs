@@ -1,10 +1,10 @@
-//! Whose log goes on, and which members serve by it: what [`crate::pg::logs`] makes of the infos, asked for where it takes others to do.
+//! Whose log goes on, and which members serve by it: what [`crate::pg::reconcile`] makes of the infos, asked for where it takes others to do.
 
 use super::{OsdView, Peer, PeerOut, Peering, State};
 use crate::pg::backend::in_flight::Members;
-use crate::pg::logs::choose::{Infos, Placement, Serving, ask_best_since};
-use crate::pg::logs::member::{Ask, Bring, Member, ask};
-use crate::pg::logs::missing::Missing;
+use crate::pg::reconcile::choose::{Infos, Placement, Serving, ask_best_since};
+use crate::pg::reconcile::member::{Ask, Bring, Member, ask};
+use crate::pg::reconcile::missing::Missing;
 use base::Stamp;
 use types::{EVersion, HObject, ObjectCleanRegions, PgInfo, PgLogEntry, PgMissingItem, PgShard, PgStat};
 

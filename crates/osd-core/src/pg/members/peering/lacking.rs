@@ -4,7 +4,7 @@
 
 use super::{OsdView, Peering};
 use crate::pg::backend::layout::there;
-use crate::pg::logs::missing::Missing;
+use crate::pg::reconcile::missing::Missing;
 use crate::pg::record::Record;
 use types::{EVersion, HObject, PgMissingItem, PgShard};
 

@@ -30,7 +30,7 @@ pub use mapping::{Mapping, MergeRole, children, parent_seed};
 
 use crate::pg::backend::in_flight::Members;
 use crate::pg::backend::layout::Layout;
-use crate::pg::logs::member::{Bring, Member};
+use crate::pg::reconcile::member::{Bring, Member};
 use crate::pg::record::Record;
 use crate::planted::{Bug, planted};
 use base::Stamp;

@@ -3,6 +3,9 @@
 use super::*;
 use crate::pg::backend::layout::HOLE;
 use crate::pg::backend::positions::Positions;
+use crate::pg::members::said::Said;
+use crate::pg::work::recovery::host::Part;
+use crate::pg::work::recovery::wire::Envelope;
 use types::{EVersion, PgId};
 
 /// Both kinds of back ends, as a group of one member has them: what is so for every kind is seen with each.
@@ -256,6 +259,26 @@ fn a_group_with_a_hole_is_active_and_undersized() {
     assert!(!p.is_clean() && p.bits() & pg_state::UNDERSIZED != 0);
     // Some messages name no place.
     assert_eq!([0, 2, 7].map(|osd| p.member_on(osd)), [p.whoami(), last, PgShard::new(7, 0)]);
+}
+
+/// An OSD is two members, one of which is filled: a target's answer names neither.
+#[test]
+fn the_answer_of_a_target_is_the_targets() {
+    let layout = Layout::Positions(Positions { k: 2, n: 3 });
+    let at = Mapping { size: 3, min_size: 2, up: [0, 2, 2].as_slice().into(), ..mapping(10, &[0, 2, HOLE]) };
+    let (_, mut record) = fresh_of(layout, 0, 10);
+    let mut p = Peering::new(record.info().pgid, layout, 0, at, PastIntervals::default(), true, Stamp(0));
+    let (map, mut out) = (Map { up: vec![0, 2], up_thru: 10, up_from: 1 }, Vec::new());
+    let (serves, target) = (PgShard::new(2, 1), PgShard::new(2, 2));
+    p.step(&mut record, false, &map, Stamp(1), &mut out);
+    p.heard(serves, record.info().clone(), &mut record, Stamp(1));
+    p.heard(target, PgInfo { last_backfill: types::HObject::min(), ..record.info().clone() }, &mut record, Stamp(1));
+    p.step(&mut record, false, &map, Stamp(2), &mut out);
+    assert_eq!(p.targets().iter().collect::<Vec<_>>(), [&target]);
+    let envelope = Envelope { pgid: record.info().pgid, from: PgShard::new(-1, 0), map_epoch: 10, min_epoch: 10 };
+    let from = |part: Part| Said::Parts(envelope, vec![part]).sender(PgShard::new(2, 0), &p);
+    assert_eq!(from(Part::Finished), target);
+    assert_eq!(from(Part::Remove(Vec::new())), serves);
 }
 
 #[test]

@@ -12,7 +12,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`interval`] | objects of a range with their versions, as a member has them; how they are listed |
-//! | [`run`] | on the primary: what is compared, sent and removed, and how far the target is |
+//! | [`fill`] | on the primary: what is compared, sent and removed, and how far the target is |
 //! | [`sweep`] | on the primary: what a target that is too full has too many |
 //! | [`target`] | on the target: what it answers and how it keeps how far it is |
 //!
@@ -21,8 +21,8 @@
 //!
 //! Source of the facts: Ceph 18.2 `src/osd/PrimaryLogPG.cc` (`recover_backfill`, `do_scan`, `do_backfill`, `do_backfill_remove`).
 
+pub mod fill;
 pub mod interval;
-pub mod run;
 pub mod sweep;
 pub mod target;
 

@@ -1,142 +1,28 @@
 //! A primary that is written fills its members, joined by queues; members end and come back with what they have: at rest each has everything.
 
-use super::run::Backfill;
+use super::fill::Backfill;
 use crate::pg::backend::copies::cut::Chunk;
 use crate::pg::backend::layout::Layout;
-use crate::pg::logs::missing::Missing;
-use crate::pg::work::recovery::host::{Change, Host, Limits, Pace, Part, Slots};
-use crate::pg::work::recovery::run::Recovery;
+use crate::pg::backend::positions::Positions;
+use crate::pg::reconcile::missing::Missing;
+use crate::pg::work::recovery::host::{Limits, Pace, Part, Slots};
+use crate::pg::work::recovery::objects::Recovery;
+use crate::pg::work::side::{self, COLL, Side};
 use crate::planted::{self, Bug};
 use crate::work::Work;
-use base::{Rng, Stamp};
+use base::Rng;
 use denc::Denc;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use store::ObjectStore;
-use store_mem::MemStore;
 use types::object_info::{OI_ATTR, SS_ATTR};
-use types::{
-    Bytes, CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, LogOp, ObjectInfo, PgId, PgInfo, PgLogEntry, PgShard, PgStat, SnapSet, SpgId,
-    Transaction,
-};
-
-const PG: SpgId = SpgId { pgid: PgId { pool: 1, seed: 0 }, shard: -1 };
-const COLL: CollId = CollId::Pg(PG);
+use types::{Bytes, CEPH_NOSNAP, EVersion, GHObject, HObject, LogOp, ObjectInfo, PgInfo, PgLogEntry, SnapSet, Transaction};
 
 /// What members are sent: a part, or a write with the entry of the log, whose transaction is empty for an object that is not there yet.
 enum Sent {
     Part(Part),
     Write(Box<PgLogEntry>, Transaction),
-}
-
-struct Side {
-    is_primary: bool,
-    store: MemStore,
-    missing: Missing,
-    info: PgInfo,
-    /// On the primary: its targets, as it knows them.
-    peers: BTreeMap<PgShard, (PgInfo, Missing)>,
-    targets: BTreeSet<PgShard>,
-    /// Heads that an admitted write is on its way to.
-    busy: BTreeSet<HObject>,
-    out: Vec<(PgShard, Part)>,
-    limits: Limits,
-    /// One change of so many finds no room.
-    full: u64,
-    rng: Rng,
-    complaints: Vec<String>,
-}
-
-impl Host for Side {
-    fn store(&self) -> &dyn ObjectStore {
-        &self.store
-    }
-    fn coll(&self) -> CollId {
-        COLL
-    }
-    fn gives_up_own(&mut self, _: &HObject, _: EVersion) -> bool {
-        false
-    }
-    fn layout(&self) -> Layout {
-        Layout::Copies
-    }
-    fn is_primary(&self) -> bool {
-        self.is_primary
-    }
-    fn limits(&self) -> Limits {
-        self.limits
-    }
-    fn now(&self) -> Stamp {
-        Stamp(0)
-    }
-    fn missing(&self) -> &Missing {
-        &self.missing
-    }
-    fn members(&self) -> Vec<PgShard> {
-        self.peers.keys().copied().collect()
-    }
-    fn known(&self) -> Vec<PgShard> {
-        self.members()
-    }
-    fn info_of(&self, member: PgShard) -> Option<&PgInfo> {
-        self.peers.get(&member).map(|(info, _)| info)
-    }
-    fn missing_of(&self, member: PgShard) -> Option<&Missing> {
-        self.peers.get(&member).map(|(_, missing)| missing)
-    }
-    fn send(&mut self, to: PgShard, part: Part) {
-        self.out.push((to, part));
-    }
-    fn change(&mut self, change: Change) -> bool {
-        if self.full > 0 && self.rng.chance(1, self.full) {
-            return false;
-        }
-        self.store.submit(change.txn, None, 0).unwrap();
-        if let Some((obj, version)) = change.got {
-            self.missing.got(&obj, version);
-        }
-        self.out.extend(change.then);
-        true
-    }
-    fn member_got(&mut self, member: PgShard, obj: &HObject, version: EVersion) {
-        self.peers.get_mut(&member).unwrap().1.got(obj, version);
-    }
-    fn is_nearer(&mut self, _: &HObject) {}
-    fn complain(&mut self, text: String) {
-        self.complaints.push(text);
-    }
-    fn targets(&self) -> Vec<PgShard> {
-        self.targets.iter().copied().collect()
-    }
-    fn info(&self) -> &PgInfo {
-        &self.info
-    }
-    fn is_free(&self, head: &HObject) -> bool {
-        !self.busy.contains(head)
-    }
-    fn member_lacks(&mut self, member: PgShard, obj: &HObject, need: EVersion) {
-        let item = types::PgMissingItem { need, clean_regions: types::ObjectCleanRegions::fully_dirty(), ..Default::default() };
-        self.peers.get_mut(&member).unwrap().1.insert(obj, item);
-    }
-    fn target_reached(&mut self, member: PgShard, to: HObject, stats: PgStat) {
-        let info = &mut self.peers.get_mut(&member).unwrap().0;
-        (info.last_backfill, info.stats) = (to, stats);
-    }
-    fn target_filled(&mut self, member: PgShard) {
-        self.targets.remove(&member);
-    }
-    fn is_too_full(&self) -> bool {
-        false
-    }
-    fn revoke(&mut self) -> bool {
-        false
-    }
-    fn keep_reached(&mut self, to: HObject, stats: PgStat, then: Option<(PgShard, Part)>) -> bool {
-        (self.info.last_backfill, self.info.stats) = (to, stats);
-        self.out.extend(then);
-        true
-    }
 }
 
 struct World {
@@ -159,35 +45,16 @@ fn write(obj: &HObject, version: EVersion, bytes: &[u8]) -> Transaction {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn of(layout: Layout, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let chunk = Chunk { bytes_max: 4096, omap_entries_max: 0 };
         let limits = Limits { chunk, starts_max: 2, ranges_max: 10, scan_max: 1 + rng.below(6) as usize, sleep: None };
         let sides = (0..3).map(|i| {
-            let mut store = MemStore::new(1 << 30);
-            let mut txn = Transaction::new(COLL);
-            txn.create_collection(COLL, 0);
-            txn.create_collection(CollId::Meta, 0);
-            txn.create(&crate::persist::own_object(crate::persist::SNAPMAPPER, 0));
-            store.submit(txn, None, 0).unwrap();
-            let mut info = PgInfo::new(PG);
+            let full = if i > 0 { seed % 3 * 2 } else { 0 };
+            let mut side = Side::new(layout, i, side::store(), limits, full, seed + i as u64);
             if i > 0 {
-                info.last_backfill = HObject::min();
+                side.info.last_backfill = HObject::min();
             }
-            let side = Side {
-                is_primary: i == 0,
-                store,
-                missing: Missing::default(),
-                info,
-                peers: BTreeMap::new(),
-                targets: BTreeSet::new(),
-                busy: BTreeSet::new(),
-                out: Vec::new(),
-                limits,
-                full: if i > 0 { seed % 3 * 2 } else { 0 },
-                rng: Rng::new(seed + i),
-                complaints: Vec::new(),
-            };
             (Recovery::new(Rc::new(Slots::new(3, Pace { slots: 3, share: 1.0 }))), side)
         });
         Self { sides: sides.collect(), queues: BTreeMap::new(), entries: Vec::new(), rng }
@@ -258,11 +125,11 @@ impl World {
         primary.busy.clear();
         primary.targets.clear();
         for i in 1..3 {
-            let info = PgInfo { last_update: last, ..infos[i].clone() };
+            let (member, info) = (primary.layout.member(i as i32, i), PgInfo { last_update: last, ..infos[i].clone() });
             if info.is_incomplete() {
-                primary.targets.insert(PgShard::whole(i as i32));
+                primary.targets.insert(member);
             }
-            primary.peers.insert(PgShard::whole(i as i32), (info, lacking[i].clone()));
+            primary.peers.insert(member, (info, lacking[i].clone()));
         }
         recovery.begin(primary);
         if !primary.targets.is_empty() {
@@ -290,7 +157,10 @@ impl World {
         let sent = self.queues.get_mut(&(from, to)).and_then(VecDeque::pop_front).expect("looked at above");
         let (recovery, side) = &mut self.sides[to];
         match sent {
-            Sent::Part(part) => recovery.handle(side, PgShard::whole(from as i32), part),
+            Sent::Part(part) => {
+                let from = side.layout.member(from as i32, from);
+                recovery.handle(side, from, part);
+            }
             Sent::Write(entry, txn) => {
                 side.info.last_update = entry.version;
                 let txn = recovery.after_removals(COLL, std::slice::from_ref(&*entry), txn);
@@ -313,8 +183,8 @@ impl World {
     }
 }
 
-fn run(seed: u64) {
-    let mut w = World::new(seed);
+fn run(layout: Layout, seed: u64) {
+    let mut w = World::of(layout, seed);
     let names = 12 + seed % 20;
     for n in 0..names {
         w.change(&name(n));
@@ -386,13 +256,14 @@ fn run(seed: u64) {
 
 #[test]
 fn members_are_filled_whatever_is_written_and_whoever_ends_meanwhile() {
-    (0..300).for_each(run);
+    (0..300).for_each(|seed| run(Layout::Copies, seed));
+    (0..100).for_each(|seed| run(Layout::Positions(Positions { k: 2, n: 3 }), seed));
 }
 
 #[test]
 fn planted_bugs_of_backfill_are_found() {
     for bug in [Bug::PassWrite, Bug::PassDelete, Bug::TellEarly, Bug::SkipWrite, Bug::OvertakeRemoval] {
-        let found = (0..300).any(|seed| planted::with(bug, || catch_unwind(AssertUnwindSafe(|| run(seed)))).is_err());
+        let found = (0..300).any(|seed| planted::with(bug, || catch_unwind(AssertUnwindSafe(|| run(Layout::Copies, seed)))).is_err());
         assert!(found, "{bug:?} is not noticed");
     }
 }

@@ -9,7 +9,7 @@ use crate::pg::members::peering::{Peering, State as Peered};
 use crate::pg::members::said::Word;
 use crate::pg::requests::Requests;
 use crate::pg::work::Jobs;
-use crate::pg::work::recovery::run::Gates;
+use crate::pg::work::recovery::objects::Gates;
 use crate::planted::{Bug, planted};
 use crate::reserver::News;
 use crate::shared::{Cx, Shared};
@@ -62,7 +62,7 @@ impl Jobs {
     pub(in crate::pg) fn reserve_on(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
         let (needed, mut out) = (self.needed(group), Vec::new());
         if needed != self.reservation.kind() {
-            cx.sh.report_soon = true;
+            cx.sh.wishes.report_soon = true;
             match needed {
                 None => self.reservation.release(&mut out),
                 Some(kind) => {
@@ -98,7 +98,7 @@ impl Jobs {
         if goes_on && has_full_member(&group.members.peering, cx) {
             let mut out = Vec::new();
             self.reservation.refuse(Kind::Recovery, retry_at("osd_recovery_retry_interval", cx), &mut out);
-            cx.sh.report_soon = true;
+            cx.sh.wishes.report_soon = true;
             do_reserve(out, group, cx);
             self.gate(requests, group, cx);
         }
@@ -155,7 +155,7 @@ impl Jobs {
             Word::Release if group.members.peering.is_of_primary(from, sent) => return self.lend(Lender::release, group, cx),
             _ => return,
         }
-        cx.sh.report_soon = true;
+        cx.sh.wishes.report_soon = true;
         do_reserve(out, group, cx);
         self.gate(requests, group, cx);
         if let Word::Refuse { lists: true } | Word::RevokeTooFull { lists: true } = word {
@@ -178,7 +178,7 @@ impl Jobs {
             News::Granted => self.reservation.local_granted(&mut out),
             News::Preempted => self.reservation.preempted(&mut out),
         }
-        cx.sh.report_soon = true;
+        cx.sh.wishes.report_soon = true;
         do_reserve(out, group, cx);
         self.gate(requests, group, cx);
     }
@@ -207,9 +207,9 @@ impl Jobs {
     pub(crate) fn end_places(&mut self, group: &Group, sh: &mut Shared) {
         self.reservation.end_interval(&mut Vec::new());
         self.sweep = None;
-        sh.local_places.cancel(group.pgid);
+        sh.bounds.local_places.cancel(group.pgid);
         self.lender.release(&mut Vec::new());
-        sh.remote_places.cancel(group.pgid);
+        sh.bounds.remote_places.cancel(group.pgid);
     }
 
     /// An operator wants the group recovered or filled before others, or no longer.
@@ -230,7 +230,7 @@ impl Jobs {
         if let Some(kind) = self.reservation.kind() {
             self.reservation.revalue(priority(kind, &self.urgency(kind, group)), &mut out);
         }
-        cx.sh.report_soon = true;
+        cx.sh.wishes.report_soon = true;
         do_reserve(out, group, cx);
     }
 
@@ -257,8 +257,8 @@ impl Jobs {
 fn do_reserve(out: Vec<Do>, group: &Group, cx: &mut Cx<'_>) {
     for one in out {
         match one {
-            Do::AskOurs(priority) => cx.sh.local_places.ask(group.pgid, priority),
-            Do::GiveOursBack => cx.sh.local_places.cancel(group.pgid),
+            Do::AskOurs(priority) => cx.sh.bounds.local_places.ask(group.pgid, priority),
+            Do::GiveOursBack => cx.sh.bounds.local_places.cancel(group.pgid),
             Do::Ask(member, Kind::Recovery, priority) => group.tell().recovery_place(member, recovery_reserve::REQUEST, priority, cx),
             Do::Ask(member, Kind::Backfill, priority) => group.tell().backfill_place(member, backfill_reserve::REQUEST, priority, cx),
             Do::GiveBack(member, Kind::Recovery) => group.tell().recovery_place(member, recovery_reserve::RELEASE, 0, cx),
@@ -271,8 +271,8 @@ fn do_lend(out: Vec<Lend>, group: &Group, cx: &mut Cx<'_>) {
     let primary = group.members.peering.primary();
     for one in out {
         match one {
-            Lend::AskOurs(priority) => cx.sh.remote_places.ask(group.pgid, priority),
-            Lend::GiveOursBack => cx.sh.remote_places.cancel(group.pgid),
+            Lend::AskOurs(priority) => cx.sh.bounds.remote_places.ask(group.pgid, priority),
+            Lend::GiveOursBack => cx.sh.bounds.remote_places.cancel(group.pgid),
             Lend::Grant(Kind::Recovery) => group.tell().recovery_place(primary, recovery_reserve::GRANT, 0, cx),
             Lend::Grant(Kind::Backfill) => group.tell().backfill_place(primary, backfill_reserve::GRANT, 0, cx),
             Lend::Revoke(Kind::Recovery) => group.tell().recovery_place(primary, recovery_reserve::REVOKE, 0, cx),
@@ -294,7 +294,7 @@ fn retry_at(option: &str, cx: &Cx<'_>) -> Stamp {
 /// True if the store is, or would be with so many bytes more, fuller than backfill may make it.
 pub(in crate::pg) fn is_too_full(sh: &Shared, more: i64) -> bool {
     const FULL: u32 = osd_state::BACKFILLFULL | osd_state::FULL;
-    if sh.map.state(sh.whoami) & FULL != 0 || sh.is_backfillfull {
+    if sh.map.state(sh.whoami) & FULL != 0 || sh.bounds.is_backfillfull {
         return true;
     }
     let (fs, ratio) = (sh.store.statfs(), f64::from(sh.map.backfillfull_ratio));

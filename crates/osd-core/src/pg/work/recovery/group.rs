@@ -4,19 +4,19 @@
 
 use super::apply::leftovers;
 use super::host::{Change, Host, Limits, Part};
+use super::objects::{Gates, Recovery};
 use super::room::{Given, Room};
-use super::run::{Gates, Recovery};
 use super::wire::Envelope;
 use crate::event::{Effect, Level};
 use crate::pg::backend::at_store::Submitted;
 use crate::pg::backend::layout::Layout;
 use crate::pg::group::Group;
-use crate::pg::logs::missing::Missing;
 use crate::pg::members::peering::State;
+use crate::pg::reconcile::missing::Missing;
 use crate::pg::requests::Requests;
 use crate::pg::requests::objects::head_name;
 use crate::pg::work::Jobs;
-use crate::pg::work::backfill::run::Backfill;
+use crate::pg::work::backfill::fill::Backfill;
 use crate::pg::work::places::group::is_too_full;
 use crate::pg::work::places::lend::{Do as Lend, Lender};
 use crate::planted::{Bug, planted};
@@ -98,7 +98,7 @@ impl Host for InGroup<'_, '_> {
         self.work.room.nearer.push(obj.head());
     }
     fn complain(&mut self, text: String) {
-        self.cx.sh.report_soon = true;
+        self.cx.sh.wishes.report_soon = true;
         self.cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} recovery: {text}", self.group.pgid) });
     }
 
@@ -119,7 +119,7 @@ impl Host for InGroup<'_, '_> {
     }
     fn target_filled(&mut self, member: PgShard) {
         self.group.members.peering.filled(member);
-        self.cx.sh.report_soon = true;
+        self.cx.sh.wishes.report_soon = true;
     }
 
     fn is_too_full(&self) -> bool {
@@ -159,7 +159,7 @@ impl Jobs {
             for op in self.room.waiting.remove(&head).unwrap_or_default() {
                 requests.client_op(op, self, group, cx);
             }
-            cx.sh.report_soon = true;
+            cx.sh.wishes.report_soon = true;
         }
         self.ask_former(group, cx);
         self.room.note_sleep(cx);
@@ -345,8 +345,8 @@ impl Jobs {
         group.save_info(cx);
         group.tell().info_to_all(cx);
         group.members.remove_strays(&group.record, cx);
-        cx.sh.report_soon = true;
-        cx.sh.merge_soon |= group.members.peering.is_premerge();
+        cx.sh.wishes.report_soon = true;
+        cx.sh.wishes.merge_soon |= group.members.peering.is_premerge();
         if group.members.peering.gives_back_pg_temp() {
             let msg = MOSDPGTemp {
                 paxos: Paxos::at(cx.sh.map.epoch.into()),

@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::op::{SnapIndexChange, Source};
 use crate::pg::backend::copies::cut::Chunk;
 use crate::pg::backend::layout::Layout;
-use crate::pg::logs::missing::Missing;
+use crate::pg::reconcile::missing::Missing;
 use crate::pg::work::backfill::interval::Interval;
 use base::Stamp;
 use messages::{PullOp, PushOp};

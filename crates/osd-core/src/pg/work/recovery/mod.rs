@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`room`] | what a group has for it |
 //! | [`group`] | recovery in its group: its messages, the requests that wait for it, what becomes of its changes |
-//! | [`run`] | what is recovered, by which member and when |
+//! | [`objects`] | what is recovered, by which member and when |
+//! | [`gather`] | an object on its way here from the members that have it |
 //! | [`host`] | what recovery needs of the group that it works for |
 //! | [`apply`] | pushes become transactions |
 //! | [`wire`] | what members tell each other, as messages |
@@ -12,10 +13,11 @@
 //! Of which member an object is had, which bytes are sent, and how it becomes pushes is the back end's ([`crate::pg::backend`]).
 
 pub mod apply;
+mod gather;
 mod group;
 pub mod host;
+pub mod objects;
 pub(in crate::pg) mod room;
-pub mod run;
 pub mod wire;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! A group's state of recovery: its rules while they rest, the requests that wait for objects, and what its store was given.
 //!
-//! Holds no rule and sends nothing: see [`super::run`] and [`super::group`].
+//! Holds no rule and sends nothing: see [`super::objects`] and [`super::group`].
 
 use super::host::{Part, Slots};
-use super::run::Recovery;
+use super::objects::Recovery;
 use crate::event::ConnId;
 use crate::request::ClientOp;
 use crate::shared::Cx;
@@ -99,7 +99,7 @@ impl Room {
     /// Recovery may sleep between objects: when it is to be woken.
     pub fn note_sleep(&self, cx: &mut Cx<'_>) {
         if let Some(at) = self.recovery().and_then(Recovery::sleeps_until) {
-            cx.sh.lease_due = Some(cx.sh.lease_due.map_or(at, |due| due.min(at)));
+            cx.sh.wishes.wake_at(at);
         }
     }
     /// Its row among the work that is shown.

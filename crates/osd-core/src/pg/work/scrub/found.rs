@@ -82,6 +82,16 @@ impl Found {
         let count = |of: fn(&Bad) -> &BTreeSet<PgShard>| self.bad.values().filter(|bad| !of(bad).is_empty()).count();
         (count(|bad| &bad.missing), count(|bad| &bad.inconsistent))
     }
+    /// A name was written: its head's good copies are of another version now, or gone. What became of its clones is for the next scrub to say.
+    pub fn changed(&mut self, head: &HObject, version: Option<EVersion>) {
+        let names: Vec<HObject> = self.bad.range(head.at_snap(0)..=head.clone()).map(|(name, _)| name.clone()).collect();
+        for name in names {
+            match version.filter(|_| name.is_head()) {
+                Some(version) => self.bad.get_mut(&name).expect("it was listed").version = version,
+                None => drop(self.bad.remove(&name)),
+            }
+        }
+    }
     /// Takes in what was found of other objects.
     pub fn append(&mut self, other: Self) {
         self.objects.extend(other.objects);

@@ -26,9 +26,9 @@ impl Jobs {
         match m.kind {
             scrub_reserve::REQUEST if group.members.peering.is_of_primary(m.from, m.map_epoch) => {
                 let max = cx.sh.config.int("osd_max_scrubs").max(1) as usize;
-                let may = cx.sh.config.get("osd_scrub_during_recovery") == Some("true") || !cx.sh.recovery_slots.is_used();
+                let may = cx.sh.config.get("osd_scrub_during_recovery") == Some("true") || !cx.sh.bounds.recovery_slots.is_used();
                 if self.scrubs.lent_slot.is_none() && may {
-                    self.scrubs.lent_slot = ScrubSlots::take(&cx.sh.scrub_slots, max);
+                    self.scrubs.lent_slot = ScrubSlots::take(&cx.sh.bounds.scrub_slots, max);
                 }
                 let kind = if self.scrubs.lent_slot.is_some() { scrub_reserve::GRANT } else { scrub_reserve::REJECT };
                 group.tell().scrub_slot(m.from, kind, m.nonce, cx);

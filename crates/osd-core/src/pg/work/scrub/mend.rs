@@ -4,9 +4,9 @@
 //! comparing says is bad is lacked from then on, like anything else that a member lacks. If no copy is to be relied on, the request is answered EIO when it
 //! meets the damage again; unless an OSD that is away may have one: then the object is not found, and the request waits.
 
+use super::chunks::Scrub;
 use super::comparing;
 use super::found::{Bad, Found, NewDigests};
-use super::run::Scrub;
 use crate::event::{Effect, Level};
 use crate::op::{Plan, PlanKind, SnapIndexChange, load_object};
 use crate::pg::backend::at_store::Submitted;
@@ -105,7 +105,7 @@ impl Jobs {
 
     /// A name was inspected.
     pub(super) fn inspected(&mut self, head: &HObject, found: &Found, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        cx.sh.damaged += found.errors();
+        cx.sh.counters.damaged += found.errors();
         self.mend(found, requests, group, cx);
         self.give_up_hopeless(found, requests, group, cx);
         for op in self.scrubs.held.remove(head).unwrap_or_default() {
@@ -128,7 +128,7 @@ impl Jobs {
         }
         if count > 0 {
             self.scrubs.is_mending = true;
-            cx.sh.report_soon = true;
+            cx.sh.wishes.report_soon = true;
             self.begin_recovery_of(found.bad.keys(), requests, group, cx);
         }
         count
@@ -201,7 +201,7 @@ impl Jobs {
             }
         }
         if !given_up.is_empty() {
-            cx.sh.report_soon = true;
+            cx.sh.wishes.report_soon = true;
             self.begin_recovery_of(given_up.iter(), requests, group, cx);
         }
     }

@@ -3,7 +3,8 @@
 //! | file | holds |
 //! |---|---|
 //! | [`room`] | what a group has for it |
-//! | [`run`] | a scrub of a group, chunk by chunk, on its primary |
+//! | [`order`] | what is wanted of a scrub |
+//! | [`chunks`], [`weigh`] | a scrub of a group, chunk by chunk, on its primary; where a chunk ends |
 //! | [`scan`] | what a member has of a chunk; how members' maps compare is the back end's ([`crate::pg::backend`]) |
 //! | [`found`] | what is compared, and what was found |
 //! | [`snapsets`] | heads and their clones among each other |
@@ -15,28 +16,31 @@
 //!
 //! Here: a group's scrub from its order to what becomes of its findings.
 
+pub mod chunks;
 pub mod found;
 mod member;
 mod mend;
+pub mod order;
 pub(in crate::pg) mod planted;
 pub mod results;
 pub(in crate::pg) mod room;
-pub mod run;
 pub mod scan;
 mod schedule;
 pub mod slots;
 pub mod snapsets;
 #[cfg(test)]
 mod tests;
+mod weigh;
 
 use crate::event::{Effect, Level};
 use crate::pg::group::Group;
 use crate::pg::requests::Requests;
 use crate::pg::work::Jobs;
 use crate::shared::Cx;
+use chunks::{Env, Out, Pace, Scrub};
 use found::{Comparing, Found};
+use order::Order;
 use results::Results;
-use run::{Env, Order, Out, Pace, Scrub};
 use slots::ScrubSlots;
 use store::StoreError;
 use types::{HObject, ObjectStatSum, PgShard, PgStat, SpgId};
@@ -50,7 +54,7 @@ impl Jobs {
     pub(in crate::pg) fn tick_scrub(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
         if self.scrubs.is_mending && !group.members.peering.is_lacking(&group.record) {
             self.scrubs.is_mending = false;
-            cx.sh.report_soon = true;
+            cx.sh.wishes.report_soon = true;
             if std::mem::take(&mut self.scrubs.checks_after) {
                 let order = Order { deep: true, is_requested: true, is_check: true, ..Order::default() };
                 self.scrubs.wanted.get_or_insert(order);
@@ -62,7 +66,7 @@ impl Jobs {
         }
         let Some(order) = self.scrubs.due(group, cx) else { return };
         let max = cx.sh.config.int("osd_max_scrubs").max(1) as usize;
-        let Some(slot) = ScrubSlots::take(&cx.sh.scrub_slots, max) else { return };
+        let Some(slot) = ScrubSlots::take(&cx.sh.bounds.scrub_slots, max) else { return };
         self.scrubs.own_slot = Some(slot);
         (self.scrubs.wanted, self.scrubs.results) = (None, Some(Results::default()));
         group.record.stats_mut().objects_scrubbed = 0;
@@ -77,7 +81,7 @@ impl Jobs {
         );
         (run.started, run.started_wall_ns) = (cx.clock.mono, cx.clock.wall_ns);
         self.scrubs.run = Some(Box::new(run));
-        cx.sh.report_soon = true;
+        cx.sh.wishes.report_soon = true;
         self.scrub_out(out, requests, group, cx);
         self.scrub_turn(requests, group, cx);
     }
@@ -114,14 +118,14 @@ impl Jobs {
     fn end_scrub(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
         let suspects = self.scrubs.run.take().map(|mut run| run.take_suspects()).unwrap_or_default();
         self.scrubs.own_slot = None;
-        cx.sh.report_soon = true;
+        cx.sh.wishes.report_soon = true;
         // What its findings brought to light.
         suspects.iter().for_each(|head| self.inspect(head, requests, group, cx));
         self.release_held(requests, group, cx);
     }
     /// The group's objects can't be listed. If requests wait for what other members have, they serve them: this OSD can't mend its copies.
     fn give_up_scrub(&mut self, error: &StoreError, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        cx.sh.damaged += 1;
+        cx.sh.counters.damaged += 1;
         cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} scrub: {error}", group.pgid) });
         if self.scrubs.is_inspecting() && !self.scrubs.held.is_empty() && group.members.peering.others().next().is_some() {
             let why = cx.sh.why_it_ends(group.pgid, &format!("can't be listed: {error}"));
@@ -230,7 +234,7 @@ impl room::Room {
         let took_s = cx.clock.wall_ns.saturating_sub(began) as f64 * 1e-9;
         group.record.stats_mut().last_scrub_duration_s = took_s.ceil().max(1.0) as _;
         group.record.stats_mut().scrub_duration_s = took_s;
-        cx.sh.report_soon = true;
+        cx.sh.wishes.report_soon = true;
         group.save_info(cx);
     }
 }

@@ -1,10 +1,11 @@
 //! A group's state of scrubbing: the scrub that it runs or wants, the map that it makes for its primary, requests that wait.
 //!
-//! Holds no rule of a scrub, see [`super::run`]; what becomes of findings is [`super::mend`]'s.
+//! Holds no rule of a scrub, see [`super::chunks`]; what becomes of findings is [`super::mend`]'s.
 
+use super::chunks::Scrub;
 use super::found::Found;
+use super::order::Order;
 use super::results::Results;
-use super::run::{Order, Scrub};
 use super::scan::Scan;
 use super::slots::ScrubSlot;
 use crate::event::ConnId;
@@ -101,8 +102,11 @@ impl Room {
     pub fn results(&self) -> Option<&Results> {
         self.results.as_ref()
     }
-    pub fn works_mut(&mut self) -> impl Iterator<Item = &mut Work> {
-        self.run.iter_mut().map(|run| run.work_mut()).chain(self.asked.iter_mut().map(|asked| &mut asked.work))
+    pub fn work_mut(&mut self) -> Option<&mut Work> {
+        self.run.as_mut().map(|run| run.work_mut())
+    }
+    pub fn asked_work_mut(&mut self) -> Option<&mut Work> {
+        self.asked.as_mut().map(|asked| &mut asked.work)
     }
     /// A scrub is asked for: begun by the next tick.
     pub fn want(&mut self, deep: bool, repair: bool) {

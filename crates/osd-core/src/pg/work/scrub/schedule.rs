@@ -4,8 +4,8 @@
 //! groups don't all come at once; a deep one after `osd_deep_scrub_interval`. Pools have intervals of their own. The flags `noscrub` and `nodeep-scrub`
 //! keep away what no operator asked for. Absent: hours and days of the week, and the machine's load.
 
+use super::order::Order;
 use super::room::Room;
-use super::run::Order;
 use crate::pg::group::Group;
 use crate::shared::Cx;
 use base::Rng;
@@ -82,7 +82,7 @@ impl Room {
             return None;
         }
         let during_recovery = cx.sh.config.get("osd_scrub_during_recovery") == Some("true");
-        if !during_recovery && cx.sh.recovery_slots.is_used() {
+        if !during_recovery && cx.sh.bounds.recovery_slots.is_used() {
             return None;
         }
         let (history, known_since_s) = (&group.record.info().history, self.known_since_s);

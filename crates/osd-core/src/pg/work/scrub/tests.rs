@@ -1,10 +1,12 @@
 //! A scrub as a value over three stores: what it finds, that it takes a chunk again that was written meanwhile, and that each planted bug is noticed.
 
+use super::chunks::{Env, Out, Pace, Scrub};
 use super::found::{Comparing, Found};
+use super::order::Order;
 use super::planted::{Bug, with};
-use super::run::{Env, Order, Out, Pace, Scrub};
 use super::scan::{Limits, Scan};
 use crate::pg::backend::layout::Layout;
+use crate::pg::backend::positions::Positions;
 use base::{Stamp, crc32c};
 use denc::Denc;
 use std::collections::BTreeSet;
@@ -42,12 +44,16 @@ fn write(obj: &HObject, data: &[u8], version: u64) -> Transaction {
 }
 
 struct Members {
+    layout: Layout,
     stores: Vec<MemStore>,
 }
 
 impl Members {
     /// Three with the same objects.
     fn new(objects: u32) -> Self {
+        Self::of(Layout::Copies, objects)
+    }
+    fn of(layout: Layout, objects: u32) -> Self {
         let mut stores: Vec<MemStore> = (0..3).map(|_| MemStore::new(1 << 26)).collect();
         for store in &mut stores {
             let mut txn = Transaction::new(COLL);
@@ -55,7 +61,7 @@ impl Members {
             (0..objects).for_each(|n| txn.append(write(&name(n), format!("the bytes of {n}").as_bytes(), 1)));
             store.submit(txn, None, 0).unwrap();
         }
-        Self { stores }
+        Self { layout, stores }
     }
     fn edit(&mut self, member: usize, change: impl FnOnce(&mut Transaction, &GHObject)) {
         let mut txn = Transaction::new(COLL);
@@ -64,8 +70,9 @@ impl Members {
     }
     /// A scrub on member 0 to its end. `between`: what happens between our map of a chunk and those of the others.
     fn scrub(&mut self, order: Order, mut between: impl FnMut(&mut Self, &mut Scrub)) -> Found {
-        let comparing = Comparing { pgid: GROUP, whoami: PgShard::whole(0), mode: "scrub", repair: false, size_max: 1 << 30 };
-        let others = vec![PgShard::whole(1), PgShard::whole(2)];
+        let [us, others @ ..] = [0, 1, 2].map(|n| self.layout.member(n as i32, n));
+        let comparing = Comparing { pgid: GROUP, whoami: us, mode: "scrub", repair: false, size_max: 1 << 30 };
+        let others = others.to_vec();
         let mut out = Vec::new();
         let mut run = Scrub::new(order, comparing, others.clone(), HObject::pgmeta(GROUP.pgid), &mut out);
         let (mut asked, mut reserved) = (Vec::new(), BTreeSet::new());
@@ -90,7 +97,7 @@ impl Members {
             let mut env = Env {
                 store: &mut self.stores[0],
                 coll: COLL,
-                layout: Layout::Copies,
+                layout: self.layout,
                 limits: LIMITS,
                 pace: Pace { names_max: 4, rest_ns: 0 },
                 now: Stamp(0),
@@ -114,6 +121,9 @@ impl Members {
         self.scrub(Order { deep: true, ..Order::default() }, |_, _| ())
     }
 }
+
+/// Each kind of back end.
+const KINDS: [Layout; 2] = [Layout::Copies, Layout::Positions(Positions { k: 2, n: 3 })];
 
 /// Whose copy of the object is bad.
 fn bad(found: &Found) -> Vec<i32> {
@@ -147,11 +157,11 @@ fn a_chunk_ends_before_its_maps_hold_too_much() {
 
 #[test]
 fn equal_copies_are_counted_and_have_no_findings() {
-    for objects in [0, 1, 4, 5, 23] {
-        let found = Members::new(objects).deep();
+    for (objects, layout) in [0, 1, 4, 5, 23].into_iter().flat_map(|objects| KINDS.map(|layout| (objects, layout))) {
+        let found = Members::of(layout, objects).deep();
         assert_eq!((found.errors(), found.count, found.sum.num_objects), (0, objects.into(), objects.into()));
         assert_eq!((found.sum.num_omap_keys, found.sum.num_omap_bytes), (i64::from(objects) * 5, i64::from(objects) * 5));
-        let found = Members::new(objects).scrub(Order::default(), |_, _| ());
+        let found = Members::of(layout, objects).scrub(Order::default(), |_, _| ());
         assert_eq!((found.errors(), found.sum.num_objects, found.sum.num_omap_keys), (0, objects.into(), 0));
     }
 }
@@ -180,18 +190,22 @@ fn an_omap_that_differs_is_found_and_the_odd_one_is_bad() {
 #[test]
 fn every_member_is_compared() {
     noticed(Bug::SkipMember, || {
-        let mut m = Members::new(9);
-        m.edit(2, wrong);
-        bad(&m.deep()) == [2]
+        KINDS.into_iter().all(|layout| {
+            let mut m = Members::of(layout, 9);
+            m.edit(2, wrong);
+            bad(&m.deep()) == [2]
+        })
     });
 }
 
 #[test]
 fn the_bad_copy_is_made_anew_and_not_the_good_ones() {
     noticed(Bug::MendFromBad, || {
-        let mut m = Members::new(9);
-        m.edit(1, wrong);
-        bad(&m.deep()) == [1]
+        KINDS.into_iter().all(|layout| {
+            let mut m = Members::of(layout, 9);
+            m.edit(1, wrong);
+            bad(&m.deep()) == [1]
+        })
     });
 }
 

@@ -1,125 +1,19 @@
 //! A primary and its members, joined by queues: what each lacks at the start is drawn by chance, at rest none lacks anything that can be had.
 
 use super::*;
-use crate::persist::{SNAPMAPPER, own_object};
 use crate::pg::backend::layout::Layout;
 use crate::pg::backend::positions::Positions;
-use crate::pg::logs::missing::Missing;
-use crate::pg::work::recovery::host::{Change, Host, Limits, Pace, Part, Slots};
-use crate::pg::work::recovery::run::Recovery;
+use crate::pg::reconcile::missing::Missing;
+use crate::pg::work::recovery::host::{Limits, Pace, Part, Slots};
+use crate::pg::work::recovery::objects::Recovery;
+use crate::pg::work::side::{self, Side};
 use crate::work::Work;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use types::{PgInfo, PgShard};
 
 const SLOTS_MAX: u64 = 4;
-
-/// A member's side of the agreement.
-struct Side {
-    layout: Layout,
-    whoami: PgShard,
-    is_primary: bool,
-    store: MemStore,
-    missing: Missing,
-    /// The others, as this one knows them.
-    peers: BTreeMap<PgShard, (PgInfo, Missing)>,
-    out: VecDeque<(PgShard, Part)>,
-    limits: Limits,
-    /// One change of so many finds no room.
-    full: u64,
-    rng: Rng,
-    complaints: Vec<String>,
-    nearer: Vec<HObject>,
-}
-
-impl Host for Side {
-    fn store(&self) -> &dyn ObjectStore {
-        &self.store
-    }
-    fn coll(&self) -> CollId {
-        COLL
-    }
-    fn layout(&self) -> Layout {
-        self.layout
-    }
-    fn is_primary(&self) -> bool {
-        self.is_primary
-    }
-    fn limits(&self) -> Limits {
-        self.limits
-    }
-    fn missing(&self) -> &Missing {
-        &self.missing
-    }
-    fn members(&self) -> Vec<PgShard> {
-        self.peers.keys().copied().collect()
-    }
-    fn known(&self) -> Vec<PgShard> {
-        self.members()
-    }
-    fn info_of(&self, member: PgShard) -> Option<&PgInfo> {
-        self.peers.get(&member).map(|(info, _)| info)
-    }
-    fn missing_of(&self, member: PgShard) -> Option<&Missing> {
-        self.peers.get(&member).map(|(_, missing)| missing)
-    }
-    fn send(&mut self, to: PgShard, part: Part) {
-        self.out.push_back((to, part));
-    }
-    fn change(&mut self, change: Change) -> bool {
-        if self.full > 0 && self.rng.chance(1, self.full) {
-            return false;
-        }
-        let mut txn = change.txn;
-        if let Some(index) = change.index {
-            txn.append(crate::pg::snaps::note(&[index]));
-        }
-        self.store.submit(txn, None, 0).unwrap();
-        if let Some((obj, version)) = change.got {
-            assert!(self.missing.got(&obj, version), "{obj} was missing");
-        }
-        self.out.extend(change.then);
-        true
-    }
-    fn member_got(&mut self, member: PgShard, obj: &HObject, version: EVersion) {
-        assert!(self.peers.get_mut(&member).unwrap().1.got(obj, version), "{obj} was missing on {member}");
-    }
-    fn gives_up_own(&mut self, obj: &HObject, need: EVersion) -> bool {
-        let may = self.peers.values().any(|(_, missing)| !missing.contains(obj)) && !self.missing.contains(obj);
-        if may {
-            let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
-            self.missing.insert(obj, item);
-        }
-        may
-    }
-    fn is_nearer(&mut self, obj: &HObject) {
-        self.nearer.push(obj.clone());
-    }
-    fn complain(&mut self, text: String) {
-        self.complaints.push(text);
-    }
-    fn now(&self) -> base::Stamp {
-        base::Stamp(0)
-    }
-    fn info(&self) -> &PgInfo {
-        panic!("no member is filled here")
-    }
-    fn is_free(&self, _: &HObject) -> bool {
-        true
-    }
-    fn member_lacks(&mut self, _: PgShard, _: &HObject, _: EVersion) {}
-    fn target_reached(&mut self, _: PgShard, _: HObject, _: types::PgStat) {}
-    fn target_filled(&mut self, _: PgShard) {}
-    fn is_too_full(&self) -> bool {
-        false
-    }
-    fn revoke(&mut self) -> bool {
-        false
-    }
-    fn keep_reached(&mut self, _: HObject, _: types::PgStat, _: Option<(PgShard, Part)>) -> bool {
-        true
-    }
-}
+/// Each kind of back end, with the members of its smallest world in which one may lack an object.
+const KINDS: [(Layout, usize); 2] = [(Layout::Copies, 3), (Layout::Positions(Positions { k: 2, n: 4 }), 4)];
 
 /// Puts an object as one store has it into another one.
 fn copy(from: &MemStore, to: &mut MemStore, name: &HObject) {
@@ -150,9 +44,6 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, members: usize) -> Self {
-        Self::of(Layout::Copies, seed, members)
-    }
     fn of(layout: Layout, seed: u64, members: usize) -> Self {
         let mut rng = Rng::new(seed);
         let slots: Vec<_> = (0..members)
@@ -169,25 +60,7 @@ impl World {
         let limits = Limits { chunk: chunk(&mut rng), starts_max: 1 + rng.below(2) as usize, ranges_max: 10, scan_max: 10, sleep: None };
         let sides = (0..members)
             .map(|i| {
-                let mut store = store();
-                let mut txn = Transaction::new(CollId::Meta);
-                txn.create_collection(CollId::Meta, 0);
-                txn.create(&own_object(SNAPMAPPER, 0));
-                store.submit(txn, None, 0).unwrap();
-                let side = Side {
-                    layout,
-                    whoami: layout.member(i as i32, i),
-                    is_primary: i == 0,
-                    store,
-                    missing: Missing::default(),
-                    peers: BTreeMap::new(),
-                    out: VecDeque::new(),
-                    limits,
-                    full,
-                    rng: Rng::new(seed + i as u64),
-                    complaints: Vec::new(),
-                    nearer: Vec::new(),
-                };
+                let side = Side::new(layout, i, side::store(), limits, full, seed + i as u64);
                 (Recovery::new(slots[i].clone()), side)
             })
             .collect();
@@ -257,6 +130,7 @@ impl World {
             let txn = recovery.end_interval(side);
             side.store.submit(txn, None, 0).unwrap();
             side.out.clear();
+            side.pulled.clear();
             assert!(leftovers(&side.store, COLL, 10).unwrap().is_empty());
             let info = PgInfo { last_update: EVersion::new(9, 9), last_backfill: HObject::max(), ..PgInfo::default() };
             let others = (0..known.len()).filter(|n| *n != i);
@@ -304,6 +178,9 @@ impl World {
         let (primary, side) = &self.sides[0];
         assert!(self.slots.iter().all(|slots| slots.has_room()) && primary.under_way() == 0, "seed {seed}");
         let unfound: BTreeSet<&HObject> = primary.unfound().collect();
+        for (name, from) in &side.pulled {
+            assert!(side.layout.is_recoverable(from.iter().copied()), "seed {seed}: {name} came from {from:?} alone");
+        }
         for name in &self.names {
             if unfound.contains(name) {
                 assert!(side.missing.contains(name), "seed {seed}: {name} is here");
@@ -363,8 +240,8 @@ fn at_rest(layout: Layout, members: usize) -> (usize, usize) {
 
 #[test]
 fn what_is_recovered_is_counted_once() {
-    for seed in 0..20 {
-        let mut world = World::new(seed, 3);
+    for (seed, (layout, members)) in (0..20).flat_map(|seed| KINDS.map(|kind| (seed, kind))) {
+        let mut world = World::of(layout, seed, members);
         (0..6).for_each(|n| world.add(n));
         world.interval();
         let lacking: BTreeSet<HObject> = world.sides.iter().flat_map(|(_, side)| side.missing.iter()).map(|(obj, _)| obj.clone()).collect();
@@ -376,42 +253,45 @@ fn what_is_recovered_is_counted_once() {
         world.rest();
         let recovery = &mut world.sides[0].0;
         let unfound = recovery.unfound().len();
-        assert_eq!(recovery.take_recovered().num_objects_recovered as usize, lacking.len() - unfound, "seed {seed}");
+        assert_eq!(recovery.take_recovered().num_objects_recovered as usize, lacking.len() - unfound, "seed {seed}, {layout:?}");
     }
 }
 
 #[test]
 fn a_member_that_goes_down_is_not_waited_for() {
-    let mut asked = 0;
-    for seed in 0..40 {
-        let mut world = World::new(seed, 3);
-        for side in &mut world.sides {
-            side.1.full = 0;
+    for (layout, members) in KINDS {
+        let mut asked = 0;
+        for seed in 0..40 {
+            let mut world = World::of(layout, seed, members);
+            for side in &mut world.sides {
+                side.1.full = 0;
+            }
+            (0..8).for_each(|n| world.add(n));
+            world.interval();
+            // One that only had the objects, and is no member, goes while it is asked.
+            let (recovery, side) = &mut world.sides[0];
+            recovery.turn(side);
+            let gone = layout.member(2, 2);
+            if side.out.iter().any(|(to, part)| *to == gone && !matches!(part, Part::Pull(_))) {
+                continue;
+            }
+            asked += side.out.iter().filter(|(to, _)| *to == gone).count();
+            side.peers.remove(&gone);
+            side.out.retain(|(to, _)| *to != gone);
+            recovery.gone(side, &|member| member == gone);
+            world.rest();
+            let (recovery, side) = &world.sides[0];
+            assert!(recovery.is_done(), "seed {seed}, {layout:?}");
+            let lost = side.missing.iter().filter(|(obj, _)| recovery.unfound().any(|lost| lost == *obj)).count();
+            assert_eq!(side.missing.len(), lost, "seed {seed}, {layout:?}");
         }
-        (0..8).for_each(|n| world.add(n));
-        world.interval();
-        // One that only had the objects, and is no member, goes while it is asked.
-        let (recovery, side) = &mut world.sides[0];
-        recovery.turn(side);
-        let gone = PgShard::whole(2);
-        if side.out.iter().any(|(to, part)| *to == gone && !matches!(part, Part::Pull(_))) {
-            continue;
-        }
-        asked += side.out.iter().filter(|(to, _)| *to == gone).count();
-        side.peers.remove(&gone);
-        side.out.retain(|(to, _)| *to != gone);
-        recovery.gone(side, &|member| member == gone);
-        world.rest();
-        let (recovery, side) = &world.sides[0];
-        assert!(recovery.is_done(), "seed {seed}");
-        assert_eq!(side.missing.len(), side.missing.iter().filter(|(obj, _)| recovery.unfound().any(|lost| lost == *obj)).count());
+        assert!(asked > 3, "{asked} objects were asked for");
     }
-    assert!(asked > 3, "{asked} objects were asked for");
 }
 
 #[test]
 fn what_a_client_waits_for_goes_first() {
-    let mut world = World::new(5, 2);
+    let mut world = World::of(Layout::Copies, 5, 2);
     for side in &mut world.sides {
         side.1.full = 0;
     }
@@ -437,7 +317,9 @@ fn what_a_client_waits_for_goes_first() {
 
 #[test]
 fn what_is_damaged_on_the_primary_comes_from_another_member() {
-    let mut world = World::new(12, 3);
+    KINDS.into_iter().for_each(|(layout, members)| comes_from_another(World::of(layout, 12, members)));
+}
+fn comes_from_another(mut world: World) {
     let (whole, need) = (head(), EVersion::new(3, 9));
     let obj = GHObject::plain(whole.clone());
     for (n, (_, side)) in world.sides.iter_mut().enumerate() {
@@ -466,7 +348,7 @@ fn what_is_damaged_on_the_primary_comes_from_another_member() {
 
 #[test]
 fn what_turns_up_late_is_found() {
-    let mut world = World::new(11, 2);
+    let mut world = World::of(Layout::Copies, 11, 2);
     let (whole, need) = (head(), EVersion::new(3, 99));
     for (_, side) in &mut world.sides {
         let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };

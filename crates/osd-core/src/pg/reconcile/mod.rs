@@ -25,7 +25,7 @@ pub mod part;
 #[cfg(test)]
 mod tests;
 
-use super::log::Log;
+use crate::pg::record::log::Log;
 use missing::Missing;
 use thiserror::Error;
 use types::{EVersion, PgLog, PgLogDup, PgLogEntry};

@@ -6,7 +6,7 @@
 use super::missing::Missing;
 use super::{LogError, PeerLog, common_point};
 use crate::pg::backend::layout::Layout;
-use crate::pg::log::Log;
+use crate::pg::record::log::Log;
 use crate::planted::{Bug, planted};
 use std::collections::BTreeSet;
 use types::{EVersion, HObject, ObjectStatCollection, PgInfo, PgLogEntry};

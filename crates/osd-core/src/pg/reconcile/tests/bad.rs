@@ -6,7 +6,7 @@ use super::super::missing::Missing;
 use super::super::{LogError, PeerLog};
 use super::{entry, log_of, object, v};
 use crate::pg::backend::layout::Layout;
-use crate::pg::log::Log;
+use crate::pg::record::log::Log;
 use types::{EVersion, HObject, LogOp, PgInfo, PgLogDup, PgLogEntry, SpgId};
 
 fn entries(versions: &[EVersion]) -> Vec<PgLogEntry> {

@@ -1,7 +1,7 @@
 //! The part of a log that goes into a message. In front of its entries stand duplicates, also of entries that are left out, so that its receiver
 //! knows every request that we do.
 
-use crate::pg::log::Log;
+use crate::pg::record::log::Log;
 use types::{EVersion, PgLog, PgLogDup, PgLogEntry};
 
 /// Everything: the answer to `FULLLOG`. `entries` are the log's, ascending.

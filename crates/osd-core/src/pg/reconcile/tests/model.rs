@@ -6,7 +6,7 @@ use super::super::missing::Missing;
 use super::super::{LogError, PeerLog, common_point, part};
 use super::{entry, object};
 use crate::pg::backend::layout::Layout;
-use crate::pg::log::Log;
+use crate::pg::record::log::Log;
 use base::Rng;
 use std::collections::{BTreeMap, BTreeSet};
 use store::PgRecord;

@@ -3,8 +3,8 @@
 use super::model::{Node, World};
 use super::v;
 use crate::pg::backend::layout::Layout;
-use crate::pg::logs::LogError;
-use crate::pg::logs::member::Member;
+use crate::pg::reconcile::LogError;
+use crate::pg::reconcile::member::Member;
 use crate::planted::{self, Bug};
 use base::Rng;
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ fn run(seed: u64) {
             let mut node = node.clone();
             node.check(&world);
             let view = {
-                let log = crate::pg::logs::PeerLog::check(node.whole()).unwrap();
+                let log = crate::pg::reconcile::PeerLog::check(node.whole()).unwrap();
                 let mut view = Member::judge(Layout::Copies, &counts.log(), node.info.clone(), &log, node.missing.clone()).unwrap();
                 let after = view.info.last_update;
                 view.send_log(counts.record.log.iter().filter(|e| e.version > after), &counts.info);

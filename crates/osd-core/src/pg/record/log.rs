@@ -4,7 +4,7 @@
 //! request. Bounded: entries by the trim target, duplicates by `osd_pg_log_dups_tracked`.
 
 use super::log_item::LogItem;
-use super::logs::merge::Merged;
+use crate::pg::reconcile::merge::Merged;
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use types::{EVersion, PgLogDup, PgLogEntry, ReqId};
@@ -52,6 +52,7 @@ pub type WordHash = BuildHasherDefault<WordHasher>;
 pub struct Mark {
     head: EVersion,
     tail: EVersion,
+    forward: Option<EVersion>,
     /// Numbers of items, counted from the first ever.
     end: u64,
     dups_end: u64,
@@ -163,10 +164,9 @@ impl Log {
     pub fn can_rollback_to(&self) -> EVersion {
         self.forward.map_or(self.head, |forward| forward.min(self.head))
     }
-    /// Sets the mark of roll-forward.
-    #[cfg(test)]
+    /// Moves the mark of roll-forward here, if it was not further.
     pub fn roll_forward_to(&mut self, to: EVersion) {
-        self.forward = Some(to);
+        self.forward = Some(self.forward.map_or(to, |forward| forward.max(to)));
     }
     /// How many entries there are.
     pub fn len(&self) -> usize {
@@ -283,7 +283,8 @@ impl Log {
 
     /// Where the log stands, for [`Log::rewind`].
     pub fn mark(&self) -> Mark {
-        Mark { head: self.head, tail: self.tail, end: self.first + self.items.len() as u64, dups_end: self.first + self.dups as u64 }
+        let (end, dups_end) = (self.first + self.items.len() as u64, self.first + self.dups as u64);
+        Mark { head: self.head, tail: self.tail, forward: self.forward, end, dups_end }
     }
     /// Takes back what was pushed and trimmed since then, because the store has refused it. Duplicates that were dropped stay so.
     pub fn rewind(&mut self, mark: Mark) {
@@ -291,7 +292,7 @@ impl Log {
             self.pop();
         }
         self.dups = mark.dups_end.saturating_sub(self.first) as usize;
-        (self.head, self.tail) = (mark.head, mark.tail);
+        (self.head, self.tail, self.forward) = (mark.head, mark.tail, mark.forward);
     }
 
     fn pop(&mut self) {
@@ -325,8 +326,8 @@ impl Log {
 
     /// Splits off what belongs to another group. Duplicates go to both: they have no object any more.
     pub fn split_off(&mut self, mut goes: impl FnMut(u32) -> bool) -> Log {
-        let mut child = Log { head: self.head, tail: self.tail, ..Log::default() };
-        let mut mine = Log { head: self.head, tail: self.tail, ..Log::default() };
+        let empty = || Log { head: self.head, tail: self.tail, forward: self.forward, ..Log::default() };
+        let (mut child, mut mine) = (empty(), empty());
         for (i, item) in std::mem::take(&mut self.items).into_iter().enumerate() {
             if i < self.dups {
                 mine.push_item(item.clone());

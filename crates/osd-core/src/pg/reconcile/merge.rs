@@ -13,7 +13,7 @@ use super::missing::Missing;
 use super::{LogError, PeerLog, common_point};
 use crate::pg::backend::copies::rewind::Rewound;
 use crate::pg::backend::layout::Layout;
-use crate::pg::log::Log;
+use crate::pg::record::log::Log;
 use crate::planted::{Bug, planted};
 use std::collections::BTreeSet;
 use store::LogDelta;

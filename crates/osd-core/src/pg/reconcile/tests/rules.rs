@@ -5,7 +5,7 @@ use super::super::missing::Missing;
 use super::super::{PeerLog, common_point};
 use super::{entry, log_of, object, v};
 use crate::pg::backend::layout::Layout;
-use crate::pg::log::Log;
+use crate::pg::record::log::Log;
 use types::{EVersion, HObject, LogOp, ObjectCleanRegions, PgLogEntry, PgMissingItem};
 
 const NONE: EVersion = EVersion::ZERO;

@@ -17,9 +17,11 @@
 //! A name whose copy here turned out to be damaged is inspected between two chunks: only its objects, deeply, without slots. Holds no message.
 
 use super::found::{Bad, Comparing, Found};
+use super::order::Order;
 use super::planted::{Bug, planted};
 use super::scan::{Limits, Scan};
 use super::snapsets;
+use super::weigh::Weighed;
 use crate::event::Level;
 use crate::pg::backend::layout::Layout;
 use crate::pg::backend::name::first_of;
@@ -28,31 +30,6 @@ use base::Stamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::{ObjectStore, StoreError};
 use types::{CollId, EVersion, GHObject, HObject, ObjectStatSum, PgShard, ScrubMap};
-
-/// What is wanted of a scrub of a whole group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Order {
-    pub deep: bool,
-    pub repair: bool,
-    /// Repairs by itself: not if there is more to repair than `osd_scrub_auto_repair_num_errors`.
-    pub is_auto: bool,
-    /// A shallow scrub with errors is followed by a deep one that repairs.
-    pub deep_on_error: bool,
-    /// An operator asked for it: flags of the map don't keep it away.
-    pub is_requested: bool,
-    /// Looks whether a repair has helped.
-    pub is_check: bool,
-}
-
-impl Order {
-    pub fn name(self) -> &'static str {
-        match (self.repair && !self.is_auto, self.deep) {
-            (true, _) => "repair",
-            (false, true) => "deep-scrub",
-            (false, false) => "scrub",
-        }
-    }
-}
 
 /// What a scrub wants done, in order.
 #[derive(Debug)]
@@ -93,16 +70,6 @@ enum State {
     Over,
 }
 
-/// Attributes of the chunk that is chosen, as far as it was looked at: a look that waits for the store goes on from here.
-#[derive(Debug, Default)]
-struct Weighed {
-    upto: Option<GHObject>,
-    /// The name that the last of them has, bytes of its objects, and bytes of the names before it.
-    name: Option<HObject>,
-    of_name: u64,
-    bytes: u64,
-}
-
 /// How large chunks are, and how long it rests between them.
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
@@ -122,9 +89,6 @@ pub struct Env<'a> {
     pub members: &'a dyn Fn(Option<&HObject>) -> Vec<PgShard>,
     pub out: &'a mut Vec<Out>,
 }
-
-/// Bytes of attributes that the maps of a chunk hold at most, unless one name alone has more.
-pub const MAP_ATTR_BYTES: u64 = 16 << 20;
 
 /// See the module.
 #[derive(Debug)]
@@ -297,7 +261,7 @@ impl Scrub {
         {
             chunk.is_disturbed = true;
         }
-        changed_bad(&mut self.found.bad, head, version);
+        self.found.changed(head, version);
     }
     /// Copies were given up in the chunk under way: its maps are no longer what members have.
     pub fn disturb(&mut self) {
@@ -381,7 +345,7 @@ impl Scrub {
         let mut from = first_of(env.coll, self.at.clone());
         loop {
             let page = env.store.list(env.coll, &from, &GHObject::max(), max)?;
-            let large = self.before_large(&page.objects, env)?;
+            let large = self.weighed.before_large(&page.objects, &*env.store, env.coll)?;
             let first = page.objects.first().map(|first| first.hobj.at_snap(0));
             // A chunk of nothing but a part of one name goes on to the name's end.
             let ends = |end: &HObject| *end > self.at && first.as_ref().is_none_or(|first| first < end);
@@ -396,31 +360,6 @@ impl Scrub {
             from = next;
         }
     }
-    /// The first name of these whose attributes make a map too large, with those of the names before it: maps hold all attributes.
-    fn before_large(&mut self, objects: &[GHObject], env: &Env<'_>) -> Result<Option<HObject>, StoreError> {
-        let known = &mut self.weighed;
-        for object in objects {
-            if known.upto.as_ref().is_some_and(|upto| object <= upto) {
-                continue;
-            }
-            let here = match env.store.attrs_bytes(env.coll, object) {
-                Err(error @ StoreError::Wait(_)) => return Err(error),
-                // The scan finds why.
-                other => other.unwrap_or(0),
-            };
-            let name = object.hobj.at_snap(0);
-            if known.name.as_ref() != Some(&name) {
-                (known.bytes, known.of_name, known.name) = (known.bytes + known.of_name, 0, Some(name));
-            }
-            known.of_name += here;
-            known.upto = Some(object.clone());
-            if known.bytes > 0 && known.bytes + known.of_name > MAP_ATTR_BYTES {
-                return Ok(known.name.clone());
-            }
-        }
-        Ok(None)
-    }
-
     /// Members are asked for their maps of a range, and ours is begun.
     fn take(&mut self, start: HObject, end: HObject, inspects: Option<HObject>, env: &mut Env<'_>) {
         let deep = inspects.is_some() || self.order.is_some_and(|order| order.deep);
@@ -482,17 +421,6 @@ impl Scrub {
         out.push(Out::Through(order, Box::new(std::mem::take(&mut self.found))));
         self.order = None;
         self.enter(State::Over);
-    }
-}
-
-/// A name was written: its head's good copies are of another version now, or gone. What became of its clones is for the next scrub to say.
-pub fn changed_bad(bad: &mut BTreeMap<HObject, Bad>, head: &HObject, version: Option<EVersion>) {
-    let names: Vec<HObject> = bad.range(head.at_snap(0)..=head.clone()).map(|(name, _)| name.clone()).collect();
-    for name in names {
-        match version.filter(|_| name.is_head()) {
-            Some(version) => bad.get_mut(&name).expect("it was listed").version = version,
-            None => drop(bad.remove(&name)),
-        }
     }
 }
 
