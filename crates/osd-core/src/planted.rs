@@ -137,6 +137,8 @@ pub enum Bug {
     ReplicaReadsInFlight,
     /// A replica serves an object that it lacks as if it were as the store has it.
     ReplicaReadsMissing,
+    /// A member that follows goes by what it knew of an object before its primary's last writes.
+    ReplicaKeepsContexts,
 
     // Recovery.
     /// Requests do not wait for objects that members lack.

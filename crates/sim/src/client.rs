@@ -61,9 +61,9 @@ pub struct ClientProcess {
     writes_done: u64,
     /// Of 100 reads, so many may go to any member.
     balanced: u64,
-    /// Of 100 texts that it writes, so many are long ones, and of how many bytes at most.
+    /// Of 100 texts that it writes, so many are long ones, and of how many bytes at least and at most.
     large: u64,
-    large_bytes: u64,
+    large_bytes: (u64, u64),
     /// Another client may have it shut out: it may be told so, and then knows nothing of what it asked.
     pub may_be_barred: bool,
     /// How often it was told so.
@@ -99,7 +99,7 @@ impl ClientProcess {
             writes_done: 0,
             balanced: 0,
             large: 0,
-            large_bytes: 0,
+            large_bytes: (0, 0),
             may_be_barred: false,
             barred: 0,
             asides: BTreeSet::new(),
@@ -175,7 +175,7 @@ impl ClientProcess {
     /// The next operation by chance.
     pub fn work(&mut self, plan: &Plan, history: &mut History, net: &mut Net) {
         self.counter += 1;
-        (self.balanced, self.large, self.large_bytes) = (plan.balanced, plan.large, plan.large_bytes);
+        (self.balanced, self.large, self.large_bytes) = (plan.balanced, plan.large, (plan.large_least, plan.large_bytes));
         let object = net.rng.below(plan.objects.into()) as u32;
         let op = self.choose(plan, &history.snaps.now.live, &mut net.rng);
         self.submit(object, op, history, net);
@@ -216,7 +216,8 @@ impl ClientProcess {
     fn fresh(&self, rng: &mut Rng) -> Bytes {
         let tag = format!("<{}.{}.{}>", self.number, self.life.1, self.counter);
         let long = if self.large > 0 && rng.below(100) < self.large {
-            rng.below(self.large_bytes)
+            let (least, most) = self.large_bytes;
+            least + rng.below(most - least)
         } else if rng.chance(1, 10) {
             rng.below(70_000)
         } else {

@@ -1,5 +1,6 @@
 //! The cluster: one queue of events, each handed to its process. What faults do is in [`crate::faults`], what is asked of it in [`crate::judge`].
 
+use crate::away;
 use crate::barred::{self, Bars};
 use crate::chains::Chains;
 use crate::client::{ClientProcess, POOL};
@@ -462,7 +463,8 @@ impl Cluster {
             | What::Intrude
             | What::Follow
             | What::Bar(_)
-            | What::Gap => None,
+            | What::Gap
+            | What::Away(..) => None,
         }
     }
     fn happens(&mut self, what: What) {
@@ -479,6 +481,7 @@ impl Cluster {
             What::Follow => return self.follow(),
             What::Bar(barred) => return barred::end(self, barred),
             What::Gap => return gaps::look(self),
+            What::Away(id, step) => return away::step(self, id, step),
             _ => {}
         }
         let Some(life) = self.target(&what) else {
@@ -649,6 +652,9 @@ impl Cluster {
             _ => {}
         }
         self.look_at_event(asked);
+        if let Some(why) = self.drives[id].ledger().refused() {
+            self.broken.get_or_insert(why);
+        }
         self.look_at_group(id);
         pushed_before.into_iter().for_each(|before| self.after_push(id, before));
         if let Some(pgid) = filled {

@@ -2,7 +2,8 @@
 //!
 //! A full OSD stops its pools: writes wait, and what removes goes on. Recovery and backfill don't make a full OSD fuller: that is checked here, by what pushes
 //! add to a store whose OSD knows for some seconds that the map has it full. In the end everything is deleted, in groups that are too full to recover as well,
-//! and the cluster comes to rest: a member that is full of what the others have deleted meanwhile loses that first, and is filled then.
+//! and the cluster comes to rest: a member that is full of what the others have deleted meanwhile loses that first, and is filled then. A store that
+//! refuses a change says that it is nearly full.
 
 use crate::SEC;
 use crate::cluster::Cluster;
@@ -26,6 +27,9 @@ const STOPPED_NS: u64 = 5 * SEC;
 const WHILE_NS: u64 = 30 * SEC;
 const SHARE_MAX: u64 = 20;
 
+/// What a store that refuses may call available at most, as a share of it, beside some times as much as it refuses.
+const REFUSED_SHARE: u64 = 16;
+
 #[derive(Debug)]
 struct Full {
     since_ns: u64,
@@ -39,6 +43,14 @@ struct Full {
 pub(crate) struct Crowd {
     /// OSDs that know that they are full.
     full: BTreeMap<usize, Full>,
+}
+
+/// A store that refuses a change has said that it is nearly full: clients are to hear of it before. What is wrong with a refusal of `wanted` bytes of
+/// data.
+pub(crate) fn refused(wanted: u64, fs: &StoreStatfs) -> Option<String> {
+    let (available, total) = (fs.available, fs.total);
+    (available > total / REFUSED_SHARE + 4 * wanted)
+        .then(|| format!("crowd: a store refuses {wanted} bytes, and says that {available} of {total} are available"))
 }
 
 /// Bytes in use.

@@ -6,6 +6,7 @@
 //! ```
 //! The memory store commits at once. Where the ledger lags, its commits come as those of a device: some of them at a time, when [`Ledger::release`] says so.
 
+use crate::crowd;
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -34,6 +35,8 @@ struct State {
     lags: bool,
     /// Nothing is taken any more, and since a write was refused: true.
     fails: Option<bool>,
+    /// A change was refused for want of room that the store said to have.
+    refused: Option<String>,
 }
 
 /// See the module. Copies are of the same one.
@@ -69,6 +72,10 @@ impl Ledger {
     /// True if a write was refused.
     pub fn has_failed(&self) -> bool {
         self.0.borrow().fails == Some(true)
+    }
+    /// What is wrong with a change that the store refused.
+    pub fn refused(&self) -> Option<String> {
+        self.0.borrow_mut().refused.take()
     }
     /// True if the OSD has not heard that this entry is durable.
     pub fn is_pending(&self, pool: PoolId, hash: u32, version: EVersion) -> bool {
@@ -128,8 +135,12 @@ impl ObjectStore for Watched {
             *refused = true;
             return Err(StoreError::Stopped("its device fails".into()));
         }
-        let entries = log.as_ref().map_or_else(Vec::new, entries_of);
-        self.inner.submit(txn, log, token)?;
+        let (entries, wanted) = (log.as_ref().map_or_else(Vec::new, entries_of), txn.data_len());
+        let taken = self.inner.submit(txn, log, token);
+        if taken == Err(StoreError::Full) {
+            self.ledger.0.borrow_mut().refused = crowd::refused(wanted, &self.inner.statfs());
+        }
+        taken?;
         self.ledger.0.borrow_mut().given.push_back((token, entries));
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! What goes wrong, and what operators do, by chance: each kind as often as the plan says.
 
+use crate::away;
 use crate::barred;
 use crate::client::POOL;
 use crate::cluster::Cluster;
@@ -183,7 +184,7 @@ impl Cluster {
             Fault::AddOsd => self.add_osd(),
             Fault::EmptyOsd => self.empty_osd(id),
             Fault::LoseOsd => self.lose_osd(id),
-            Fault::LongAway => self.long_away(id),
+            Fault::LongAway => away::begin(self, id),
             Fault::Blocklist => {
                 let (host, expire) = (self.net.rng.below(200), 1 + self.net.rng.below(30));
                 self.say(format!(r#"{{"prefix":"osd blocklist","blocklistop":"add","addr":"10.0.9.{host}:0/1","expire":{expire}.0}}"#));
@@ -235,22 +236,6 @@ impl Cluster {
         let paused = self.net.paused.entry(proc).or_default();
         paused.until_ns = until.max(paused.until_ns);
         self.net.at(until, What::GoesOn(proc));
-    }
-    /// An OSD is put out and dies, and the others become clean without it. One that was away before comes in again.
-    fn long_away(&mut self, id: usize) {
-        if self.away.values().any(|until| *until > self.net.now_ns) {
-            return;
-        }
-        let before: Vec<usize> = self.away.keys().copied().filter(|other| *other != id).collect();
-        before.iter().for_each(|other| self.say(format!(r#"{{"prefix":"osd in","ids":["{other}"]}}"#)));
-        let away_ns = (60 + self.net.rng.below(120)) * SEC;
-        self.away.insert(id, self.net.now_ns + away_ns);
-        if self.plan.lulls {
-            self.silent_ns = self.net.now_ns + (20 + self.net.rng.below(40)) * SEC;
-            self.net.note("clients begin nothing for a while".into());
-        }
-        self.say(format!(r#"{{"prefix":"osd out","ids":["{id}"]}}"#));
-        self.kill_osd(id, false);
     }
     fn partition(&mut self, id: usize) {
         let one = Proc::Osd(id as i32);

@@ -26,6 +26,7 @@
 //!     │        barred                     clients that others shut out while they write
 //!     │        watching                   clients that watch and notify over links that are cut; what is asked of that
 //!     │        gaps                       clients and OSDs that hear of no map until what they need next is trimmed
+//!     │        away                       OSDs that are away for minutes, and come back with all that they had
 //!     │        exchange                   all members of a group exchanged at once, and the old ones dead at the next acknowledgement
 //!     │
 //!     ├─────> acks      what is acknowledged lies on every member, durably (durable), at the moment of the answer
@@ -54,6 +55,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 pub mod acks;
 pub mod agree;
 mod alike;
+mod away;
 mod barred;
 mod chains;
 pub mod client;

@@ -131,6 +131,8 @@ pub enum What {
     Bar(Life),
     /// A process that hears of no map is looked at.
     Gap,
+    /// Something happens to an OSD that is away.
+    Away(usize, crate::away::Step),
 }
 
 /// A kind of fault whose time has come.

@@ -175,6 +175,7 @@ pub struct Plan {
     pub deletes: u64,
     /// Of 100 texts that clients write, so many are long ones.
     pub large: u64,
+    pub large_least: u64,
     pub large_bytes: u64,
     /// Room of some OSDs' stores; 0: all have much.
     pub small_bytes: u64,
@@ -280,6 +281,7 @@ impl Plan {
             recovery_unpaced: false,
             deletes: 0,
             large: 0,
+            large_least: 0,
             large_bytes: 60_000,
             small_bytes: 0,
             memory_bytes: 4 << 20,

@@ -95,6 +95,7 @@ pub const ALL: &[Planted] = &[
     Planted::Osd(OsdBug::ReplicaReadsAfterLease),
     Planted::Osd(OsdBug::ReplicaReadsInFlight),
     Planted::Osd(OsdBug::ReplicaReadsMissing),
+    Planted::Osd(OsdBug::ReplicaKeepsContexts),
     Planted::Osd(OsdBug::ServeMissing),
     Planted::Osd(OsdBug::StopAfterFirstPart),
     Planted::Osd(OsdBug::PullFromLacking),

@@ -95,7 +95,7 @@ impl Plan {
         (plan.cut, plan.partition, plan.pause_osd, plan.osd_down_command) = (10_000, 60_000, 60_000, 60_000);
         (plan.make_snap, plan.remove_snap, plan.scrubs) = (60_000, 60_000, 60_000);
         (plan.balanced, plan.hostile, plan.follow) = (0, 0, 0);
-        (plan.large, plan.large_bytes, plan.small_bytes) = (0, 60_000, 0);
+        (plan.large, plan.large_least, plan.large_bytes, plan.small_bytes) = (0, 0, 60_000, 0);
         (plan.log_entries, plan.delay_ns, plan.turn_ns) = (200, (200_000, 5_000_000), 100_000);
         (plan.recovery_sleep_ms, plan.refused_places, plan.lease_percent, plan.deletes) = (0, 0, 80, 0);
         (plan.scan_max, plan.recovery_active, plan.recovery_unpaced) = (0, 0, false);
@@ -182,13 +182,17 @@ impl Plan {
         self.osds = 2 + rng.below(2) as u32;
         (self.size, self.min_size) = (2, 1 + rng.below(2) as u32);
         // One that was away while groups were merged has other parts of them than those that are left.
-        self.long_away = if self.osds > 2 { pick(rng, &[0, 20_000]) } else { 0 };
-        self.lulls = self.long_away > 0 && rng.chance(2, 3);
+        self.long_away = if self.osds > 2 { 20_000 } else { 0 };
+        self.lulls = self.long_away > 0 && rng.chance(3, 4);
         (self.pg_num, self.objects, self.log_entries) = (4 << rng.below(3), 10 + rng.below(20) as u32, pick(rng, &[20, 200]) as u32);
         (self.pg_num_changes, self.make_snap, self.remove_snap) = (pick(rng, &[5_000, 12_000]), 1_500, 2_000);
         (self.kill_osd, self.down_ms, self.together) = (pick(rng, &[0, 15_000, 30_000]), pick(rng, &[1_000, 10_000]), 0);
         self.out_in = pick(rng, &[0, 20_000]);
         (self.think_ms, self.depth, self.ops) = (pick(rng, &[300, 1_000]), 2, 800);
+        if self.lulls && rng.chance(2, 3) {
+            // What trims a snapshot writes in every group, and each map that nobody needs begins another epoch.
+            (self.make_snap, self.remove_snap, self.kill_osd, self.out_in) = (0, 0, 0, 0);
+        }
     }
     fn brimming(&mut self, rng: &mut Rng) {
         (self.osds, self.store) = (2 + rng.below(3) as u32, StoreKind::Block);
@@ -203,6 +207,11 @@ impl Plan {
             // A member that can't take what its primary has done ends: of one copy the primary refuses it.
             (self.osds, self.size, self.min_size, self.small_bytes) = (2, 1, 1, 4 << 20);
             (self.objects, self.large, self.large_bytes, self.deletes) = (100 + rng.below(60) as u32, 80, 400_000, 2);
+            if rng.chance(1, 2) {
+                // All of one length, a little more than half of what a store takes at a time.
+                (self.osds, self.small_bytes, self.ops) = (1, 3 << 20, 1200);
+                (self.large_least, self.large_bytes) = (33_000, 45_000);
+            }
         }
     }
     fn trailing(&mut self, rng: &mut Rng) {

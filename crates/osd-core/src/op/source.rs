@@ -44,6 +44,10 @@ impl<'a> Source<'a> {
             None => self.read(&self.name(obj.at_snap(snap)), offset, length),
         }
     }
+    /// The same as they were when they were asked for, whatever was written since; `None`: the store has them no more.
+    pub fn as_asked(self, ticket: u64) -> Option<ReadData> {
+        self.store.take_read(ticket)
+    }
     pub fn attr(self, obj: &GHObject, stored_name: &[u8]) -> StoreResult<Option<Bytes>> {
         self.store.attr(self.coll, obj, stored_name)
     }

@@ -9,16 +9,18 @@ use bytes::Bytes;
 use maps::{OsdMap, PgPool, Placement, Release, map_flags, osd_state, pool_flags};
 use messages::{
     InOp, MCommand, MCommandReply, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDFailure, MOSDMap, MOSDMarkMeDown,
-    MOSDOp, MOSDOpReply, MOSDPGInfo2, MOSDPGTemp, MOSDRepOp, Message, RawMessage, osd_mon::failure_flag,
+    MOSDOp, MOSDOpReply, MOSDPGInfo2, MOSDPGTemp, MOSDPing, MOSDRepOp, Message, RawMessage,
+    osd_mon::failure_flag,
+    osd_ping::{SpanNs, ping_op},
 };
 use osd_core::daemon::Network;
-use osd_core::{BootInfo, ConnId, Effect, Event, Level, Osd, OsdSetup, Peer};
+use osd_core::{BootInfo, ConnId, Effect, Event, HbNet, Level, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::Arc;
-use store::OmapFrom;
+use store::{ObjectStore, OmapFrom};
 use types::osd_op::{OpCode, osd_flag};
 use types::{CEPH_NOSNAP, CollId, EntityAddrVec, EntityName, Epoch, GHObject, HObject, OsdId, OsdOp, PgId, SpgId, UTime, features};
 
@@ -42,6 +44,9 @@ pub struct Node {
     /// What the monitor and its own loop have for it.
     inbox: VecDeque<Event>,
 }
+
+/// Makes an OSD's store.
+type MakesStore = Box<dyn FnMut() -> Box<dyn ObjectStore>>;
 
 pub struct Cluster {
     pub nodes: Vec<Option<Node>>,
@@ -67,6 +72,10 @@ pub struct Cluster {
     /// Why OSDs ended by themselves, if that is expected.
     pub ended: Option<Vec<String>>,
     pub rng: Rng,
+    /// Makes stores of OSDs that start; without it each has a [`TestStore`].
+    makes_store: Option<MakesStore>,
+    /// Turns that follow an event: a store on devices takes some until it has what was asked for.
+    turns: u32,
     /// Options of OSDs that start from now on.
     pub config: Vec<(&'static str, String)>,
     now_ms: u64,
@@ -76,6 +85,20 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new(seed: u64, osds: usize, size: u8, min_size: u8, pg_num: u32) -> Self {
+        Self::made(seed, osds, size, min_size, pg_num, None)
+    }
+    /// The same over stores of any kind, which outlive no OSD, and which nothing in [`Control`] changes.
+    pub fn over(
+        seed: u64,
+        osds: usize,
+        size: u8,
+        min_size: u8,
+        pg_num: u32,
+        makes: impl FnMut() -> Box<dyn ObjectStore> + 'static,
+    ) -> Self {
+        Self::made(seed, osds, size, min_size, pg_num, Some(Box::new(makes)))
+    }
+    fn made(seed: u64, osds: usize, size: u8, min_size: u8, pg_num: u32, makes_store: Option<MakesStore>) -> Self {
         let mut crush = crush::CrushMap::new_cluster("osd");
         for osd in 0..osds as i32 {
             let place = crush::Location::from([("root".into(), "default".into()), ("host".into(), format!("h{osd}"))]);
@@ -111,6 +134,8 @@ impl Cluster {
             errors: Vec::new(),
             damaged: BTreeMap::new(),
             ended: None,
+            turns: if makes_store.is_some() { 4 } else { 1 },
+            makes_store,
             rng: Rng::new(seed),
             config: [
                 ("osd_min_pg_log_entries", "50"),
@@ -154,15 +179,22 @@ impl Cluster {
     pub fn start(&mut self, id: usize) {
         self.lives += 1;
         let nonce = 100 + self.lives;
-        let (store, control) = match self.stores.remove(&id) {
+        let (store, control): (Box<dyn ObjectStore>, _) = match self.stores.remove(&id) {
             Some(old) => {
                 // What was committed is there, and of what was submitted after it a part.
                 let old = old.borrow();
                 let journal = old.journal.as_ref().expect("kept from the start");
                 let kept = old.committed + self.rng.below((journal.len() - old.committed) as u64 + 1) as usize;
-                TestStore::replay(&journal[..kept], None)
+                let (store, control) = TestStore::replay(&journal[..kept], None);
+                (Box::new(store), control)
             }
-            None => TestStore::new(None),
+            None => match &mut self.makes_store {
+                Some(make) => (make(), Rc::default()),
+                None => {
+                    let (store, control) = TestStore::new(None);
+                    (Box::new(store), control)
+                }
+            },
         };
         control.borrow_mut().journal.get_or_insert_with(Vec::new);
         control.borrow_mut().damaged_group = self.damaged.get(&id).copied();
@@ -189,7 +221,7 @@ impl Cluster {
             cap: None,
         };
         let inbox = VecDeque::from([Event::Boot(Box::new(info)), Event::Tick, Event::Connected { conn: CLIENT, peer }, Event::Tick]);
-        self.nodes[id] = Some(Node { osd: Osd::new(setup, Box::new(store)), store: control, public, inbox });
+        self.nodes[id] = Some(Node { osd: Osd::new(setup, store), store: control, public, inbox });
     }
     /// An OSD dies with all that is on its way from it and to it; the monitor has not noticed yet.
     pub fn kill(&mut self, id: usize) {
@@ -242,7 +274,7 @@ impl Cluster {
         let Some(node) = &mut self.nodes[id] else { return };
         let mut out = Vec::new();
         node.osd.handle(event, clock, &mut out);
-        node.osd.handle(Event::TurnEnd, clock, &mut out);
+        (0..self.turns).for_each(|_| node.osd.handle(Event::TurnEnd, clock, &mut out));
         for effect in out {
             self.effect(id, effect);
         }
@@ -388,6 +420,42 @@ impl Cluster {
         }
     }
 
+    /// Each OSD hears from each other how far that one's clock is ahead: all have one clock here. A lease that is granted then can be reckoned with.
+    pub fn synchronise(&mut self) {
+        let now = self.clock().mono.0 as i64;
+        let count = self.nodes.len();
+        for (osd, other) in (0..count).flat_map(|osd| (0..count).map(move |other| (osd, other))).filter(|(osd, other)| osd != other) {
+            let (conn, at) = (ConnId(50 + other as u64), addr(6802 + 10 * other as u16, 1));
+            let peer = Peer {
+                name: EntityName::osd(other as i64),
+                entity: format!("osd.{other}"),
+                global_id: 0,
+                features: features::SUPPORTED,
+                supported: features::SUPPORTED,
+                addr: at,
+                from: at,
+                network: Network::HbBack,
+                cap: None,
+            };
+            let pong = MOSDPing {
+                fsid: uuid(1),
+                map_epoch: self.map.epoch,
+                op: ping_op::PING_REPLY,
+                up_from: self.map.osd_info[other].up_from,
+                mono_ping_stamp: SpanNs(now),
+                mono_send_stamp: SpanNs(now),
+                delta_ub: Some(SpanNs(0)),
+                ..MOSDPing::default()
+            };
+            self.feed(osd, Event::Connected { conn, peer });
+            self.feed(osd, Event::Heartbeat { conn, net: HbNet::Back, msg: pong.encode(features::SUPPORTED) });
+        }
+        // The next renewal of the lease.
+        for _ in 0..9 {
+            self.tick();
+            while self.step() {}
+        }
+    }
     pub fn primary(&self, pgid: PgId) -> OsdId {
         self.map.pg_to_up_acting(pgid, &mut Placement::default()).acting_primary
     }

@@ -2,17 +2,15 @@
 //! to the primary.
 
 use crate::cluster::{Cluster, POOL};
-use crate::world::{addr, received, uuid, watch, write_full};
+use crate::world::{received, watch, write_full};
 use bytes::Bytes;
 use denc::Denc;
 use maps::map_flags;
-use messages::osd_ping::{SpanNs, ping_op};
-use messages::{InOp, MOSDOp, MOSDPGPCT, MOSDPing, Message};
-use osd_core::daemon::Network;
-use osd_core::{ConnId, Event, HbNet, Peer};
+use messages::{InOp, MOSDOp, MOSDPGPCT, Message};
+use osd_core::{ConnId, Event};
 use types::errno::{EAGAIN, ENOENT};
 use types::osd_op::{OpCode, PglsArgs, osd_flag, watch_op};
-use types::{EntityName, HObject, OsdOp, PgId, SpgId, features};
+use types::{HObject, OsdOp, PgId, SpgId, features};
 
 const PG: PgId = PgId { pool: POOL, seed: 0 };
 
@@ -25,41 +23,6 @@ fn hold(c: &Cluster, osd: usize, holds: bool) {
 /// All that happens without time passing.
 fn quiet(c: &mut Cluster) {
     while c.step() {}
-}
-/// Each OSD hears from its primary how far that one's clock is ahead: all have one clock here. A lease that is granted then can be reckoned with.
-fn synchronise(c: &mut Cluster) {
-    let primary = c.primary(PG);
-    let now = c.clock().mono.0 as i64;
-    for osd in (0..c.nodes.len()).filter(|osd| *osd != primary as usize) {
-        let peer = Peer {
-            name: EntityName::osd(primary.into()),
-            entity: format!("osd.{primary}"),
-            global_id: 0,
-            features: features::SUPPORTED,
-            supported: features::SUPPORTED,
-            addr: addr(6802 + 10 * primary as u16, 1),
-            from: addr(6802 + 10 * primary as u16, 1),
-            network: Network::HbBack,
-            cap: None,
-        };
-        let pong = MOSDPing {
-            fsid: uuid(1),
-            map_epoch: c.map.epoch,
-            op: ping_op::PING_REPLY,
-            up_from: c.map.osd_info[primary as usize].up_from,
-            mono_ping_stamp: SpanNs(now),
-            mono_send_stamp: SpanNs(now),
-            delta_ub: Some(SpanNs(0)),
-            ..MOSDPing::default()
-        };
-        c.feed(osd, Event::Connected { conn: ConnId(50), peer });
-        c.feed(osd, Event::Heartbeat { conn: ConnId(50), net: HbNet::Back, msg: pong.encode(features::SUPPORTED) });
-    }
-    // The next renewal of the lease.
-    for _ in 0..9 {
-        c.tick();
-        quiet(c);
-    }
 }
 fn ask(c: &mut Cluster, osd: usize, m: &MOSDOp) -> Option<(i32, Bytes)> {
     c.feed(osd, Event::Message { conn: ConnId(1), msg: received(&m.encode(features::SUPPORTED)) });
@@ -84,7 +47,7 @@ fn group(seed: u64) -> (Cluster, Vec<usize>) {
     for name in ["a", "b", "rest"] {
         assert_eq!(c.one(name, vec![write_full(b"1")]).unwrap().result, 0);
     }
-    synchronise(&mut c);
+    c.synchronise();
     (c, members)
 }
 
@@ -173,13 +136,60 @@ fn what_a_member_lacks_it_does_not_serve() {
     c.publish(|m| m.flags |= map_flags::NORECOVER);
     c.start(away);
     c.settle();
-    synchronise(&mut c);
+    c.synchronise();
     assert_eq!(served(&mut c, away, "a"), Err(EAGAIN));
     assert_eq!(served(&mut c, away, "b"), Ok(Bytes::from_static(b"1")));
     c.publish(|m| m.flags &= !map_flags::NORECOVER);
     c.settle();
-    synchronise(&mut c);
+    c.synchronise();
     assert_eq!(served(&mut c, away, "a"), Ok(Bytes::from_static(b"2")));
+}
+
+/// An object that is read again and again is at hand, and shown as it was written last.
+fn what_is_at_hand_is_what_was_written_last() {
+    let (mut c, members) = group(7);
+    for text in ["22", "333", ""] {
+        let was = served(&mut c, members[1], "a");
+        for member in [members[1], members[2], members[1], members[1]] {
+            assert_eq!(served(&mut c, member, "a"), was);
+        }
+        assert_eq!(c.one("a", vec![write_full(text.as_bytes())]).unwrap().result, 0);
+        assert_eq!(c.one("rest", vec![write_full(text.as_bytes())]).unwrap().result, 0);
+        assert_eq!(served(&mut c, members[1], "a"), Ok(Bytes::from(text)));
+    }
+}
+
+/// The object is written while its member's store fetches bytes for a read: the answer is one of both texts, or
+/// that the primary is to be asked; the first one by what the store had fetched.
+#[test]
+fn bytes_that_come_are_those_that_were_asked_for() {
+    let (mut by_ticket, mut first, mut second) = (0, 0, 0);
+    for seed in 0..40 {
+        let (mut c, members) = group(seed);
+        let (member, mut m) = (members[1], c.request("a", read()));
+        m.flags |= osd_flag::BALANCE_READS;
+        let store = c.nodes[member].as_ref().unwrap().store.clone();
+        store.borrow_mut().fetch(seed);
+        store.borrow_mut().keeps_nothing = seed % 2 == 1;
+        let msg = received(&m.encode(features::SUPPORTED));
+        c.feed(member, Event::Message { conn: ConnId(1), msg });
+        for name in ["a", "rest"] {
+            assert_eq!(c.one(name, vec![write_full(b"22")]).unwrap().result, 0);
+        }
+        while !c.replies.iter().any(|reply| reply.tid == m.tid) {
+            c.feed(member, Event::TurnEnd);
+        }
+        let reply = c.replies.iter().find(|reply| reply.tid == m.tid).expect("waited for");
+        match (reply.result, reply.ops.first().map(|op| &op.outdata[..])) {
+            (0, Some(b"1")) => first += 1,
+            (0, Some(b"22")) => second += 1,
+            (result, _) if result == -EAGAIN => {}
+            other => panic!("seed {seed}: {other:?}"),
+        }
+        by_ticket += store.borrow().given_by_ticket.get();
+    }
+    println!("{first} and {second} answers, {by_ticket} by their tickets");
+    assert!(by_ticket > 0 && first > 0, "{first} {second} {by_ticket}");
 }
 
 /// As primaries of 19.2 and later do where no write follows soon.
@@ -210,15 +220,20 @@ fn a_lease_that_is_over_is_over_for_members() {
 fn a_missing_object_is_the_primarys_to_serve() {
     what_a_member_lacks_it_does_not_serve();
 }
+#[test]
+fn an_object_at_hand_is_as_it_was_written_last() {
+    what_is_at_hand_is_what_was_written_last();
+}
 
 #[cfg(debug_assertions)]
 #[test]
 fn broken_promises_of_replicas_are_noticed() {
     use osd_core::planted::{Bug, plant};
-    let cases: [(Bug, fn()); 3] = [
+    let cases: [(Bug, fn()); 4] = [
         (Bug::ReplicaReadsInFlight, a_write_in_flight_is_not_shown),
         (Bug::ReplicaReadsAfterLease, a_member_serves_no_longer_than_its_primary),
         (Bug::ReplicaReadsMissing, what_a_member_lacks_it_does_not_serve),
+        (Bug::ReplicaKeepsContexts, what_is_at_hand_is_what_was_written_last),
     ];
     for (bug, case) in cases {
         plant(Some(bug));

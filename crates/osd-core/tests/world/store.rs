@@ -20,9 +20,11 @@ pub struct Control {
     /// What has been fetched and not been forgotten again.
     fetched: BTreeSet<String>,
     fetching: Vec<(u64, String)>,
-    /// Reads of data that wait, and those whose tickets were given last.
-    asked: BTreeMap<u64, (CollId, GHObject, u64, u64)>,
-    given: BTreeMap<u64, (CollId, GHObject, u64, u64)>,
+    /// Reads of data that wait, and those whose tickets were given last: the bytes as they were when they were asked for.
+    asked: BTreeMap<u64, ReadData>,
+    given: BTreeMap<u64, ReadData>,
+    /// What was read for a ticket is forgotten at once.
+    pub keeps_nothing: bool,
     /// How often one was given by its ticket.
     pub given_by_ticket: Cell<u64>,
     tickets: u64,
@@ -53,6 +55,10 @@ pub struct Control {
 impl Control {
     pub fn is_fetching(&self) -> bool {
         !self.fetching.is_empty()
+    }
+    /// What is asked for must be fetched now and then, from now on.
+    pub fn fetch(&mut self, seed: u64) {
+        self.fetches = Some(Rng::new(seed));
     }
     /// How often a read had to wait.
     pub fn waits(&self) -> u64 {
@@ -120,9 +126,9 @@ impl StoreHints for TestStore {
     }
     fn take_read(&self, ticket: u64) -> Option<ReadData> {
         let c = self.control.borrow();
-        let (coll, obj, offset, len) = c.given.get(&ticket)?;
+        let data = c.given.get(&ticket)?;
         c.given_by_ticket.set(c.given_by_ticket.get() + 1);
-        self.inner.read(*coll, obj, *offset, *len).ok()
+        Some(data.clone())
     }
 }
 
@@ -163,7 +169,9 @@ impl ObjectStore for TestStore {
         for (ticket, key) in ready {
             tickets.push(ticket);
             // Now and then it has been forgotten.
-            c.given.extend(c.asked.remove(&ticket).filter(|_| rng.chance(3, 4)).map(|asked| (ticket, asked)));
+            let keeps_nothing = c.keeps_nothing;
+            let kept = c.asked.remove(&ticket).filter(|_| rng.chance(3, 4) && !keeps_nothing);
+            c.given.extend(kept.map(|data| (ticket, data)));
             c.fetched.insert(key);
         }
     }
@@ -177,8 +185,8 @@ impl ObjectStore for TestStore {
     }
     fn read(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<ReadData> {
         self.gate(coll, obj, &format!("read {offset} {len}")).inspect_err(|error| {
-            if let StoreError::Wait(ticket) = error {
-                self.control.borrow_mut().asked.insert(*ticket, (coll, obj.clone(), offset, len));
+            if let (StoreError::Wait(ticket), Ok(now)) = (error, self.inner.read(coll, obj, offset, len)) {
+                self.control.borrow_mut().asked.insert(*ticket, now);
             }
         })?;
         self.inner.read(coll, obj, offset, len)

@@ -53,16 +53,20 @@ impl AtStore {
     }
     /// An interval begins.
     pub fn start_interval(&mut self) {
-        self.since = self.first + self.submitted.len() as u64;
+        self.since = self.given();
     }
     /// True while something of a former interval is not durable. The group says nothing of its log until then: another member would go by entries
     /// that are gone if this OSD dies now, and lack objects that no member has.
     pub fn is_unsettled(&self) -> bool {
         self.first < self.since
     }
+    /// How many transactions the store was ever given: while it is the same, the group's objects are.
+    pub fn given(&self) -> u64 {
+        self.first + self.submitted.len() as u64
+    }
     /// What the store is to say when the next transaction is durable: the group's place and the transaction's number.
     fn token(&self) -> u64 {
-        u64::from(self.slot) << 40 | (self.first + self.submitted.len() as u64) & TOKEN_NUMBER
+        u64::from(self.slot) << 40 | self.given() & TOKEN_NUMBER
     }
     /// Gives a transaction with its record to the store. What the store does not take has not happened, whatever the reason; a store that can't go on
     /// ends the OSD.

@@ -89,6 +89,10 @@ impl Backend {
     pub fn takes(&mut self, txn: Transaction, delta: Option<LogDelta>, what: Submitted, cx: &mut Cx<'_>) -> bool {
         self.at_store.takes(txn, delta, what, cx)
     }
+    /// While this count is the same, so are the group's objects, see [`AtStore::given`].
+    pub fn changes(&self) -> u64 {
+        self.at_store.given()
+    }
     /// The transaction of this token is durable: which it was.
     pub fn committed(&mut self, token: u64) -> Submitted {
         self.at_store.committed(token)

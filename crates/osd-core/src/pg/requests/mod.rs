@@ -38,6 +38,8 @@ use watch::Watches;
 /// Clients' requests, and what is known of their objects.
 pub(super) struct Requests {
     objects: Objects,
+    /// While the group follows, its contexts at hand are of this count of its changes.
+    followed_at: u64,
     /// Requests that came before the group was active. Clients' are bounded by the OSD's budget; those of connections without a permit (metadata
     /// servers, managers, OSDs), and all of them where the budget has no bound, by `admit::WAITING_MAX`.
     waiting_active: VecDeque<Box<ClientOp>>,
@@ -49,6 +51,7 @@ impl Requests {
     pub fn new(sh: &Shared) -> Self {
         Self {
             objects: Objects::new(sh.config.int("osd_pg_object_context_cache_count").max(16) as usize),
+            followed_at: 0,
             waiting_active: VecDeque::new(),
             store_waiters: StoreWaiters::default(),
             watches: Watches::new(&sh.bounds.notify_budget),

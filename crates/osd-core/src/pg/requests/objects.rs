@@ -159,6 +159,20 @@ impl Objects {
     pub fn put(&mut self, ctx: Box<ObjectContext>) {
         self.put_object(ctx);
     }
+    /// True if a head's context is at hand. It has been used now.
+    pub fn is_at_hand(&mut self, head: &HObject) -> bool {
+        let used = self.clock + 1;
+        let Some(object) = self.find_mut(head).filter(|object| object.has_context()) else { return false };
+        object.used = used;
+        self.clock = used;
+        true
+    }
+    /// All contexts go. For a member that follows: its requests have no orders.
+    pub fn forget_contexts(&mut self) {
+        debug_assert!(self.map.values().flatten().all(|object| object.order.is_free()), "no request of a follower's has an order");
+        self.contexts = 0;
+        self.map.clear();
+    }
     /// What is known of a head is not to be relied on any more: it is loaded anew.
     pub fn forget(&mut self, head: &HObject) {
         if let Some(object) = self.find_mut(head).filter(|object| object.has_context()) {

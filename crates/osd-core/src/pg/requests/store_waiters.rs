@@ -15,16 +15,18 @@ pub(in crate::pg) enum StoreWaiter {
     Read(Box<ClientOp>, Option<Box<ObjectContext>>),
     /// Such a read of which only the bytes are missing.
     Bytes(Box<ClientOp>, Awaited),
+    /// The same of a read that a member serves which follows: no order has it, and writes go on meanwhile.
+    Followed(Box<ClientOp>, Awaited),
     /// A request that has no place in an order.
     Request(Box<ClientOp>),
 }
 
 impl StoreWaiter {
     fn op(&self) -> Option<&ClientOp> {
-        if let Self::Request(op) | Self::Read(op, _) | Self::Bytes(op, _) = self { Some(op) } else { None }
+        if let Self::Request(op) | Self::Read(op, _) | Self::Bytes(op, _) | Self::Followed(op, _) = self { Some(op) } else { None }
     }
     fn into_op(self) -> Option<Box<ClientOp>> {
-        if let Self::Request(op) | Self::Read(op, _) | Self::Bytes(op, _) = self { Some(op) } else { None }
+        if let Self::Request(op) | Self::Read(op, _) | Self::Bytes(op, _) | Self::Followed(op, _) = self { Some(op) } else { None }
     }
 }
 

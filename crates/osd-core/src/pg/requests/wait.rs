@@ -35,6 +35,7 @@ impl Requests {
                     requests.execute(op, Turn::InOrder, loaded.map(|ctx| *ctx), work, group, cx);
                 }),
                 StoreWaiter::Bytes(op, awaited) => self.bytes_came(op, awaited, ticket, work, group, cx),
+                StoreWaiter::Followed(op, awaited) => self.followed_came(op, awaited, ticket, work, group, cx),
                 StoreWaiter::Request(op) => self.client_op(op, work, group, cx),
             }
         }
