@@ -248,6 +248,16 @@ pub enum Chore {
         #[arg(long, default_value_t = 20)]
         rounds: u32,
     },
+    /// Print the memory that a server of 512 MiB takes at most: at its start, with a million objects, in backfill, in peering with full
+    /// logs, and with 1,000 clients.
+    Memory {
+        /// The same scenes with a monitor, a manager and two OSDs of Ceph 18.2.
+        #[arg(long)]
+        stock: bool,
+        /// Objects instead of a million.
+        #[arg(long)]
+        objects: Option<u64>,
+    },
     /// Pools of three copies: one, two or three OSDs killed at a time, each copy compared.
     KillCopies {
         #[arg(long, default_value_t = 30)]

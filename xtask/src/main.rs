@@ -85,6 +85,7 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::Sim { args } => crash::sim(&args.iter().map(String::as_str).collect::<Vec<_>>()),
         Chore::KillLoop { cycles } => built(|| cases::kill_loop(cycles)),
         Chore::KillInTurns { rounds } => built(|| cases::kill_in_turns(rounds)),
+        Chore::Memory { stock, objects } => built(|| cases::memory(stock, objects)),
         Chore::KillCopies { cycles } => built(|| cases::kill_copies(cycles)),
         Chore::Thrash { mixes, ops, seed, count, only_kills } => built(|| cases::thrash(&mixes, ops, seed..seed + count, only_kills)),
         Chore::RotMatrix { count, servers } => built(|| cases::rot_matrix(count, !servers)),

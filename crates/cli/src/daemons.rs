@@ -147,6 +147,7 @@ pub fn osd_config(id: i32, monitor: EntityAddrVec, listen: IpAddr, store: StoreC
         quiet: false,
         null: false,
         is_alone: true,
+        spare: None,
         deployment: osd::Deployment::default(),
     }
 }

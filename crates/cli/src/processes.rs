@@ -179,6 +179,9 @@ impl Form for Processes<'_> {
             StoreConfig::Block { memory, .. } => memory,
         };
         cmd.args(["--memory", &memory.to_string(), "--spin-us", &args.spin_us.to_string()]);
+        if let Some(limit) = store.memory_limit {
+            cmd.args(["--memory-limit", &limit.to_string()]);
+        }
         if args.null {
             cmd.arg("--null");
         }

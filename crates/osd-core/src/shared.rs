@@ -36,6 +36,8 @@ pub struct Shared {
     pub sessions: HashMap<ConnId, Session, WordHash>,
     pub classes: &'static Registry,
     pub config: Rc<Config>,
+    /// Bytes that the process can spare for the store's caches, whatever options say.
+    pub(crate) spare_for_caches: u64,
     pub limits: Limits,
     pub log_bounds: LogBounds,
     pub perf: Perf,
@@ -135,15 +137,23 @@ impl Shared {
         self.limits = self.config.limits();
         self.log_bounds = LogBounds::of(&self.config);
         self.recovery_slots.set(Slots::max_of(&self.config), Pace::of(&self.config));
-        // What clients have under way is bounded by itself; the store's caches give way to all the rest.
-        let besides = self.config.int("osd_client_message_size_cap") + MEMORY_BESIDES;
-        let caches = self.config.int("osd_memory_target").saturating_sub(besides);
-        self.store.limit_memory(usize::try_from(caches).unwrap_or(usize::MAX));
+        self.bound_caches();
         let (places, priority_min) = (self.config.int("osd_max_backfills") as usize, self.config.int("osd_min_recovery_priority") as u32);
         self.local_places.configure(places, priority_min);
         self.remote_places.configure(places, priority_min);
         let age = std::time::Duration::from_secs(self.config.int("osd_op_history_duration"));
         self.history.configure(self.config.int("osd_op_history_size") as usize, age);
+    }
+    /// The process can spare so many bytes for the store's caches from now on.
+    pub(crate) fn take_spare(&mut self, bytes: u64) {
+        self.spare_for_caches = bytes;
+        self.bound_caches();
+    }
+    fn bound_caches(&mut self) {
+        // What clients have under way is bounded by itself; the store's caches give way to all the rest.
+        let besides = self.config.int("osd_client_message_size_cap") + MEMORY_BESIDES;
+        let caches = self.config.int("osd_memory_target").saturating_sub(besides).min(self.spare_for_caches);
+        self.store.limit_memory(usize::try_from(caches).unwrap_or(usize::MAX));
     }
     /// What Control is to hear, one after the other.
     #[inline]

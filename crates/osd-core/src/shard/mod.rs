@@ -118,6 +118,7 @@ impl Shard {
                 store_refused: false,
                 found_no_group: false,
                 is_backfillfull: false,
+                spare_for_caches: u64::MAX,
                 num_pgs: 0,
                 fetches: Vec::new(),
                 own_answers: Vec::new(),
@@ -195,6 +196,7 @@ impl Shard {
             ToShard::ForceRecovery(m) => self.force_recovery(&m, cx),
             ToShard::PerfQueries(queries) => self.sh.perf_queries.set(&queries),
             ToShard::Config(config) => self.take_config(config),
+            ToShard::SpareForCaches(bytes) => self.sh.take_spare(bytes),
             ToShard::Clock { osd, up_from, sent, most, now } => {
                 self.sh.clocks.heard(osd, up_from, sent, now);
                 most.into_iter().for_each(|most| self.sh.clocks.told(osd, up_from, most));
