@@ -16,6 +16,7 @@ mod lint;
 mod measure;
 mod package;
 mod release;
+mod samples;
 mod sbom;
 mod test;
 mod times;
@@ -93,6 +94,7 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::Package { install: false } => package::package().map(drop),
         Chore::Package { install: true } => package::package().and_then(|deb| cases::package_installs(&deb)),
         Chore::Release { again } => release::release(again),
+        Chore::Samples { count, seed } => samples::samples(count, seed),
         Chore::Docs { update, only, allow_skips } => docs::docs(update, only.as_deref(), allow_skips),
         Chore::Figures(args::FiguresArgs { against: Some(against), rounds, seconds, keep, quick, .. }) => drift::against(&drift::Asked {
             against,
