@@ -42,7 +42,7 @@ pub struct TestArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct ConformanceArgs {
-    /// `rgw` runs `s3`, too, and `cephfs` runs `posix` and `workunits`.
+    /// The suite; all of them unless given. Suite rgw includes s3, and cephfs includes posix and workunits.
     #[arg(value_parser = ["rados", "cls", "rbd", "luks", "model", "rgw", "s3", "cephfs", "posix", "workunits", "mirror", "multisite", "python", "go-ceph", "workunits-rbd", "nfs", "smb"])]
     pub suite: Option<String>,
     /// That of clients and gateways, such as 20.2. Those that a suite has unless it is given; 18.2 alone for suites that are no list of programs.
@@ -54,7 +54,7 @@ pub struct ConformanceArgs {
     /// RBD_FEATURES of suite rbd (61); `unset`: images of the old format.
     #[arg(long)]
     pub features: Option<String>,
-    /// What OSDs keep objects in: `mem` (default), `block`; among stock daemons `both`, too.
+    /// The OSDs' store: `mem` (default) or `block`. With --among-stock, `both` runs the suite with each.
     #[arg(long)]
     pub store: Option<String>,
     /// OSDs of ours under stock monitors of 18.2 and a stock manager, instead of `humboldt up`.
@@ -142,7 +142,7 @@ pub struct GatewayFiguresArgs {
     /// How long a load is, in seconds of a machine of two cores.
     #[arg(long, default_value_t = 8)]
     pub seconds: u32,
-    /// Seconds that the gateway is idle for; 0: that is not measured.
+    /// Measure the CPU of an idle gateway for so many seconds; 0 leaves that out.
     #[arg(long, default_value_t = 60)]
     pub idle: u32,
     /// Loads with this in their name.
@@ -160,7 +160,7 @@ pub enum Chore {
     Clients(CasesArgs),
     /// Upstream's test programs; writes COMPATIBILITY.md and docs/conformance.
     Conformance(ConformanceArgs),
-    /// OSDs of ours under stock monitors and manager, stock OSDs under our monitor; cut networks, full stores, deaths in any order.
+    /// Run the cases that mix stock daemons with ours: under either's monitor, with cut networks, full stores, deaths in any order.
     StockDaemons {
         /// Cases that take longer than CI has, too.
         #[arg(long)]
@@ -182,7 +182,7 @@ pub enum Chore {
         #[arg(default_value_t = 200)]
         samples: u64,
     },
-    /// Random frames, messages and requests over real sockets, by peers that logged in with weak keys: so many times the tests' share.
+    /// Send random frames, messages and requests over real sockets, as peers with weak keys: so many times what the tests send.
     LiveFuzz {
         #[arg(default_value_t = 100)]
         times: u64,
@@ -194,7 +194,7 @@ pub enum Chore {
         #[arg(long)]
         only: Option<String>,
     },
-    /// Connections without a key that stop half-way, at every port of three OSDs, monitor and manager: a good client's p99 beside them and without them.
+    /// Open connections that never log in, at every port of a cluster of three OSDs, and print a good client's p99 with and without them.
     Crowd {
         /// How long they come, altogether.
         #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(2..=600))]
@@ -222,7 +222,7 @@ pub enum Chore {
         #[arg(long)]
         faults: bool,
     },
-    /// One block of a store or of the monitor's database damaged, many times: the rest is served and comes back.
+    /// Damage one block of a store or of the monitor's database, many times; all other data must be served.
     RotMatrix {
         #[arg(long, default_value_t = 50)]
         count: u64,
@@ -247,6 +247,16 @@ pub enum Chore {
     KillInTurns {
         #[arg(long, default_value_t = 20)]
         rounds: u32,
+    },
+    /// Print the memory that a server of 512 MiB takes at most: at its start, with a million objects, in backfill, in peering with full
+    /// logs, and with 1,000 clients.
+    Memory {
+        /// The same scenes with a monitor, a manager and two OSDs of Ceph 18.2.
+        #[arg(long)]
+        stock: bool,
+        /// Objects instead of a million.
+        #[arg(long)]
+        objects: Option<u64>,
     },
     /// Pools of three copies: one, two or three OSDs killed at a time, each copy compared.
     KillCopies {
@@ -292,6 +302,14 @@ pub enum Chore {
         /// Build and make it a second time in other folders: all must be equal byte for byte.
         #[arg(long)]
         again: bool,
+    },
+    /// Print texts for users, drawn at random: help, health and errors, paragraphs of the guide. To be read as a stranger would.
+    Samples {
+        #[arg(long, default_value_t = 40)]
+        count: usize,
+        /// The same seed draws the same texts of the same tree.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
     },
     /// Make the guide a book: links checked, mdBook run.
     Docs {

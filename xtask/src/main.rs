@@ -16,6 +16,7 @@ mod lint;
 mod measure;
 mod package;
 mod release;
+mod samples;
 mod sbom;
 mod test;
 mod times;
@@ -85,6 +86,7 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::Sim { args } => crash::sim(&args.iter().map(String::as_str).collect::<Vec<_>>()),
         Chore::KillLoop { cycles } => built(|| cases::kill_loop(cycles)),
         Chore::KillInTurns { rounds } => built(|| cases::kill_in_turns(rounds)),
+        Chore::Memory { stock, objects } => built(|| cases::memory(stock, objects)),
         Chore::KillCopies { cycles } => built(|| cases::kill_copies(cycles)),
         Chore::Thrash { mixes, ops, seed, count, only_kills } => built(|| cases::thrash(&mixes, ops, seed..seed + count, only_kills)),
         Chore::RotMatrix { count, servers } => built(|| cases::rot_matrix(count, !servers)),
@@ -92,6 +94,7 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::Package { install: false } => package::package().map(drop),
         Chore::Package { install: true } => package::package().and_then(|deb| cases::package_installs(&deb)),
         Chore::Release { again } => release::release(again),
+        Chore::Samples { count, seed } => samples::samples(count, seed),
         Chore::Docs { update, only, allow_skips } => docs::docs(update, only.as_deref(), allow_skips),
         Chore::Figures(args::FiguresArgs { against: Some(against), rounds, seconds, keep, quick, .. }) => drift::against(&drift::Asked {
             against,

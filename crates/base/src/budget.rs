@@ -54,8 +54,12 @@ struct Waiter {
 /// What is under way, and how much may be.
 #[derive(Debug, Default)]
 pub struct Budget {
-    /// 0: not bounded.
+    /// 0: not bounded. The smaller one of what was set and the ceiling.
     bytes_max: Cell<u64>,
+    /// As it was set last.
+    bytes_set: Cell<u64>,
+    /// The process has no more memory to give than this; 0: it is not bounded.
+    ceiling: Cell<u64>,
     /// 0: not bounded.
     messages_max: Cell<u64>,
     held: [Cell<u64>; LANES],
@@ -96,14 +100,26 @@ impl Budget {
     /// 0 is no bound.
     pub fn new(bytes_max: u64, messages_max: u64) -> Rc<Self> {
         let budget = Self::default();
-        budget.bytes_max.set(bytes_max);
-        budget.messages_max.set(messages_max);
+        budget.set_limits(bytes_max, messages_max);
         Rc::new(budget)
     }
     /// New bounds; 0 is none. What is held already stays held.
     pub fn set_limits(&self, bytes_max: u64, messages_max: u64) {
-        self.bytes_max.set(bytes_max);
+        self.bytes_set.set(bytes_max);
         self.messages_max.set(messages_max);
+        self.bound();
+    }
+    /// Bytes that the process has to give, whatever bound is set; 0 takes this away. Bytes that are held already stay held.
+    pub fn set_ceiling(&self, bytes: u64) {
+        self.ceiling.set(bytes);
+        self.bound();
+    }
+    fn bound(&self) {
+        self.bytes_max.set(match (self.bytes_set.get(), self.ceiling.get()) {
+            (set, 0) => set,
+            (0, ceiling) => ceiling,
+            (set, ceiling) => set.min(ceiling),
+        });
         self.wake_heads();
     }
     pub fn stats(&self) -> BudgetStats {
@@ -435,6 +451,28 @@ mod tests {
         let all: Vec<Permit> = (0..100).map(|_| request(true, &mut Turn::default()).expect("no bound")).collect();
         drop((all, three));
         assert_eq!((budget.stats().bytes, budget.stats().messages, budget.stats().answers), (0, 0, 0));
+    }
+
+    #[test]
+    fn a_ceiling_counts_beside_the_option() {
+        let budget = Budget::new(64 * MIB, 0);
+        let max = |budget: &Budget| budget.stats().bytes_max;
+        budget.set_ceiling(16 * MIB);
+        assert_eq!(max(&budget), 16 * MIB);
+        budget.set_limits(8 * MIB, 0);
+        assert_eq!(max(&budget), 8 * MIB, "the option is smaller");
+        budget.set_limits(0, 0);
+        assert_eq!(max(&budget), 16 * MIB, "no option bounds it");
+        budget.set_limits(64 * MIB, 0);
+        let (account, woken) = (budget.account(), Arc::new(Count::default()));
+        let waker: Waker = woken.clone().into();
+        let held = budget.reserve(16 * MIB, &account, &mut Turn::default(), &waker).expect("alone");
+        let mut turn = Turn::default();
+        assert!(budget.reserve(16 * MIB, &account, &mut turn, &waker).is_err());
+        budget.set_ceiling(0);
+        assert_eq!((max(&budget), woken.0.load(Ordering::Relaxed)), (64 * MIB, 1), "it waits no longer");
+        budget.reserve(16 * MIB, &account, &mut turn, &waker).expect("there is room");
+        drop(held);
     }
 
     /// Whatever comes and goes: the bound holds but for one message a lane, nothing waits for ever, all is given back.

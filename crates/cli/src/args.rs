@@ -71,9 +71,9 @@ pub struct Words {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
-    /// In memory: gone with the process.
+    /// In memory: all objects are gone when the process ends.
     Mem,
-    /// In files or on devices: what was acknowledged stays.
+    /// On disk, in files or block devices: acknowledged writes outlive the process.
     Block,
 }
 
@@ -144,10 +144,14 @@ pub struct Up {
     /// The monitor's port; 0 takes a free one. OSDs always take free ones.
     #[arg(long, default_value_t = 3300)]
     pub port: u16,
-    /// Memory for all OSDs together, such as 2G. Stores on disk use it as cache (default: 128 MiB for each OSD), stores in memory as room for
-    /// objects (default: half of the machine's memory).
+    /// Memory for all OSDs together, such as 2G. Stores on disk use it as cache (default: 128 MiB for each OSD, or what --memory-limit
+    /// leaves), stores in memory as room for objects (default: half of the machine's memory, or what --memory-limit leaves).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
+    /// Keep the whole process below this much memory, such as 512M: caches give way to all else, and clients wait before it is exceeded.
+    /// With --processes: all daemons together. Gateways (--s3, --fs) have memory of their own.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory_limit: Option<u64>,
     #[command(flatten)]
     pub web: Web,
     /// Answer at this address whether the cluster and the servers beside it serve, such as 0.0.0.0:9280: `GET /ready` says 200, or 503 with
@@ -376,10 +380,13 @@ pub struct OsdArgs {
     /// The address to listen on. Default: by `public addr` or `public network` of ceph.conf, else the one that reaches the monitor.
     #[arg(long)]
     pub listen: Option<IpAddr>,
-    /// Memory of this OSD, such as 1G. A store on disk uses it as cache (default: 128 MiB), a store in memory as room for objects (default:
-    /// `memstore device bytes` of ceph.conf, or 4 GiB).
+    /// Memory of this OSD, such as 1G. A store on disk uses it as cache (default: 128 MiB, or what --memory-limit leaves), a store in
+    /// memory as room for objects (default: `memstore device bytes` of ceph.conf, or 4 GiB, or what --memory-limit leaves).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
+    /// Keep the whole process below this much memory, such as 512M: caches give way to all else, and clients wait before it is exceeded.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory_limit: Option<u64>,
     /// Microseconds for which an idle OSD polls for work before it sleeps: lower latency for more CPU time.
     #[arg(long, default_value_t = 0)]
     pub spin_us: u64,
@@ -428,6 +435,9 @@ pub struct Bench {
     /// Operations under way at the same time.
     #[arg(long, short = 't', default_value_t = 16)]
     pub depth: usize,
+    /// Load the cluster as so many clients, each with connections of its own. Operations are dealt to them in turn.
+    #[arg(long, default_value_t = 1, hide_default_value = true, conflicts_with = "store", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub clients: u32,
     /// Size of an object. Default: one block, or 4M where --store reads or overwrites.
     #[arg(long, default_value = "0", hide_default_value = true, value_parser = parse_size)]
     pub object_size: u64,

@@ -72,9 +72,14 @@ fn run(args: &Bench) -> Result<()> {
         let conf = setup::load(options.conf.as_deref(), &options.name)?;
         let cluster = connect(conf, options.connect_timeout).await?;
         make_pool(&cluster, &args.pool, args.replicas).await?;
+        let mut clients = vec![cluster];
+        for _ in 1..args.clients {
+            let conf = setup::load(options.conf.as_deref(), &options.name)?;
+            clients.push(connect(conf, options.connect_timeout).await?);
+        }
         let mut out: Box<dyn Write> = if args.json { Box::new(stderr()) } else { Box::new(stdout()) };
-        let report = client::bench::run_on(&cluster, &options, &mut out).await;
-        cluster.shutdown();
+        let report = client::bench::run_as(&clients, &options, &mut out).await;
+        clients.iter().for_each(Cluster::shutdown);
         let report = report?;
         if args.json {
             say::println!("{}", report.json(&settings(args)));

@@ -6,7 +6,7 @@ use crate::signals;
 use anyhow::{Context, Result};
 use cephx::Keyring;
 use osd::{OsdConfig, StoreConfig};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use types::{EntityAddr, EntityAddrVec, EntityText};
@@ -52,6 +52,7 @@ pub fn start_mon(dir: &Path, with: &MonStart<'_>) -> Result<Monitor> {
     );
     // Before anything is made.
     let http = web.config()?;
+    check_ports(listen, http.as_ref())?;
     let owned = |(s, n, v): &(&str, &str, &str)| (s.to_string(), n.to_string(), v.to_string());
     let config = if dev { mon::DEV_SETTINGS.iter().map(owned).collect() } else { Vec::new() };
     let options = mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config, secure };
@@ -66,8 +67,29 @@ pub fn start_mon(dir: &Path, with: &MonStart<'_>) -> Result<Monitor> {
     Ok(Monitor { handle, keyring, is_new, fsid })
 }
 
+/// An error if a port is another's.
+fn check_ports(listen: SocketAddr, http: Option<&mon::HttpConfig>) -> Result<()> {
+    TcpListener::bind(listen).with_context(|| format!("the monitor can't listen on {listen}"))?;
+    if let Some(http) = http.filter(|http| !http.elsewhere)
+        && let Err(e) = TcpListener::bind(http.listen)
+    {
+        anyhow::bail!("the page can't be served at {}: {e}: give another --http, or `--http none`", http.listen);
+    }
+    Ok(())
+}
+
 /// `humboldt mon`: says where it listens, and serves.
 pub fn mon(args: &MonArgs) -> Result<()> {
+    let was_there = args.dir.exists();
+    let result = serve(args);
+    if result.is_err() && !was_there {
+        // Nothing is lost: a folder with something in it stays.
+        let _ = std::fs::remove_dir(&args.dir);
+    }
+    result
+}
+
+fn serve(args: &MonArgs) -> Result<()> {
     let folder = Folder::hold(&args.dir.join("mon"))?;
     let dir = folder.dir.parent().context("the monitor's folder lies in the cluster's")?;
     let with = MonStart {
@@ -81,6 +103,7 @@ pub fn mon(args: &MonArgs) -> Result<()> {
         dev: args.dev,
     };
     let Monitor { handle, .. } = start_mon(dir, &with)?;
+    folder.keep();
     say::println!("mon.a serves at {}", handle.mon_addr);
     if let Some(addr) = handle.http_addr {
         say::println!("{}", web_line(addr, &args.web));
@@ -99,6 +122,7 @@ pub fn web_line(addr: SocketAddr, web: &Web) -> String {
 pub fn restore_mon(dir: &Path) -> Result<()> {
     anyhow::ensure!(dir.join("mon.copy").exists(), "{} has no mon.copy: give the cluster's folder with --dir", dir.display());
     let folder = Folder::hold(dir)?;
+    folder.keep();
     say::println!("{}; start the cluster again", mon::restore(&folder.dir.join("mon.redb"))?);
     Ok(())
 }
@@ -123,6 +147,7 @@ pub fn osd_config(id: i32, monitor: EntityAddrVec, listen: IpAddr, store: StoreC
         quiet: false,
         null: false,
         is_alone: true,
+        spare: None,
         deployment: osd::Deployment::default(),
     }
 }

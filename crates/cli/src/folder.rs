@@ -2,6 +2,7 @@
 
 use crate::kept;
 use anyhow::{Context, Error, Result, bail};
+use std::cell::Cell;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -13,10 +14,17 @@ const ENDING: Duration = Duration::from_secs(20);
 /// Between two looks at it.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// A folder that this process holds until it ends.
+/// The lock's name in its folder.
+const LOCK: &str = "lock";
+
+/// A folder that this process holds until it ends. A start that fails leaves nothing in one that was empty, or was not there.
 pub struct Folder {
     pub dir: PathBuf,
     _lock: File,
+    /// This process made the folder.
+    is_made: bool,
+    /// All content besides the lock was made by this process, and nothing serves from it yet.
+    is_fresh: Cell<bool>,
 }
 
 impl Folder {
@@ -35,7 +43,7 @@ impl Folder {
             std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o750))
                 .with_context(|| format!("the folder {}", dir.display()))?;
         }
-        let path = dir.join("lock");
+        let path = dir.join(LOCK);
         let mut lock =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(|e| unwritable(&dir, e))?;
         let end = Instant::now() + patience;
@@ -65,7 +73,29 @@ impl Folder {
         lock.set_len(0)?;
         lock.rewind()?;
         writeln!(lock, "{}{}", std::process::id(), kept::keeper().map_or_else(String::new, |keeper| format!(" kept by {keeper}")))?;
-        Ok(Self { dir, _lock: lock })
+        // Looked at under the lock: a process that held it before may have made a cluster here.
+        let is_fresh = std::fs::read_dir(&dir)?.flatten().all(|entry| entry.file_name() == LOCK);
+        Ok(Self { dir, _lock: lock, is_made: is_new, is_fresh: Cell::new(is_fresh) })
+    }
+    /// It serves from now on: its content stays, whatever happens.
+    pub fn keep(&self) {
+        self.is_fresh.set(false);
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.is_fresh.get() {
+            return;
+        }
+        // The error that ended the start counts; a file that stays here is told of by the next one.
+        for entry in std::fs::read_dir(&self.dir).into_iter().flatten().flatten() {
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let _ = if is_dir { std::fs::remove_dir_all(entry.path()) } else { std::fs::remove_file(entry.path()) };
+        }
+        if self.is_made {
+            let _ = std::fs::remove_dir(&self.dir);
+        }
     }
 }
 
@@ -178,6 +208,28 @@ mod tests {
         });
         Folder::hold(&dir).expect("it is waited for");
         lets_go.join().unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_start_that_fails_leaves_what_was_there_and_no_more() {
+        let dir = std::env::temp_dir().join(format!("humboldt-folder-fresh-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        let make = || {
+            let folder = Folder::hold(&dir).unwrap();
+            std::fs::create_dir(dir.join("osd.0")).unwrap();
+            std::fs::write(dir.join("osd.0/data"), "x").unwrap();
+            folder
+        };
+        drop(make());
+        assert!(!dir.exists(), "it made the folder");
+        std::fs::create_dir(&dir).unwrap();
+        drop(make());
+        assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0, "the folder was there");
+        make().keep();
+        assert!(dir.join("osd.0/data").exists(), "it served");
+        drop(Folder::hold(&dir).unwrap());
+        assert!(dir.join("osd.0/data").exists(), "a cluster was there");
         std::fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -18,6 +18,7 @@ mod keeper;
 mod kept;
 mod lab;
 mod members;
+mod memory;
 mod networks;
 mod osd_daemon;
 mod processes;

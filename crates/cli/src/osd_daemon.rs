@@ -7,12 +7,13 @@
 use crate::args::{OsdAction, OsdArgs, StoreKind};
 use crate::daemons::{UP_TIMEOUT, key_of, osd_config};
 use crate::folder::Folder;
+use crate::memory::{Asked, Memory};
 use crate::{networks, signals};
 use anyhow::{Context, Result, anyhow, bail};
 use cephx::Keyring;
 use net::modes::Modes;
 use objecter::conf::Conf;
-use osd::store::{BLOCK, CACHE_DEFAULT, MEM, MEM_DEFAULT};
+use osd::store::{BLOCK, MEM, MEM_DEFAULT};
 use osd::{Admin, DataDir, Deployment, StoreConfig};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,6 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
         (None, None) => networks::towards(monitor.msgr2().context("monitors of msgr1 only")?.socket().context("the monitor's address")?)?,
     };
     let dir = path.parent().unwrap_or(Path::new("."));
-    let memory = args.memory.or_else(|| conf.number("memstore device bytes")).unwrap_or(MEM_DEFAULT);
     let folder = if DataDir::is_made(&data) { Some((DataDir::open(&data, id)?, Folder::hold(&data)?)) } else { None };
     if folder.is_none() && args.store != StoreKind::Mem {
         bail!(
@@ -54,16 +54,18 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
             data.display()
         );
     }
+    let memory = memory(args, &conf, folder.as_ref().is_none_or(|(made, _)| made.kind == MEM))?;
     let store = match &folder {
-        Some((made, _)) if made.kind == BLOCK => StoreConfig::Block { dir: data.clone(), memory: args.memory.unwrap_or(CACHE_DEFAULT) },
+        Some((made, _)) if made.kind == BLOCK => StoreConfig::Block { dir: data.clone(), memory: memory.caches },
         Some((made, _)) if made.kind != MEM => {
             bail!("{} holds a store of type {}, which this program doesn't know", data.display(), made.kind)
         }
-        _ => StoreConfig::Mem { capacity: memory },
+        _ => StoreConfig::Mem { capacity: memory.objects },
     };
     let mut config = osd_config(id, EntityAddrVec::default(), listen, store, dir);
     config.monitors = monitors;
     config.admin_socket = conf.get("admin socket").filter(|path| !path.is_empty()).map(PathBuf::from);
+    config.spare = memory.govern();
     config.spin_us = args.spin_us;
     config.null = args.null;
     config.options = options(&conf);
@@ -100,6 +102,15 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
     }
     signals::wait(|| handle.is_finished())?;
     handle.stop()
+}
+
+/// Memory of this process, as its options or ceph.conf have it.
+fn memory(args: &OsdArgs, conf: &Conf, in_memory: bool) -> Result<Memory> {
+    let memory = match args.memory {
+        None if in_memory => conf.number("memstore device bytes").or_else(|| args.memory_limit.is_none().then_some(MEM_DEFAULT)),
+        given => given,
+    };
+    Memory::of(Asked { limit: args.memory_limit, memory, osds: 1, in_memory, processes: false })
 }
 
 /// Files in which a key is looked for: those that are given, the one beside the OSD's data, those that ceph.conf names.

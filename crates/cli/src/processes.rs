@@ -189,6 +189,9 @@ impl Form for Processes<'_> {
             StoreConfig::Block { memory, .. } => memory,
         };
         cmd.args(["--memory", &memory.to_string(), "--spin-us", &args.spin_us.to_string()]);
+        if let Some(limit) = store.memory_limit {
+            cmd.args(["--memory-limit", &limit.to_string()]);
+        }
         if args.null {
             cmd.arg("--null");
         }
@@ -226,6 +229,7 @@ pub fn up(args: &Up, folder: &Folder, asked: services::Asked, health: &Health, s
     let form = Processes { program, args, dir };
     let begun = up::start_osds(args, dir, fsid, form, is_new, started, || mon_ended.borrow_mut().status().is_some());
     let (mut osds, kept) = begun?;
+    folder.keep();
     up::announce(started.elapsed(), dir, addr, args, (osds.running(), osds.count()), kept);
     // Our own line comes first.
     mon.holds_back = None;

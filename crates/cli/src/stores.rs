@@ -1,18 +1,16 @@
 //! The stores of a cluster's OSDs: `DIR/osd.N`, found or made.
 
 use crate::args::{Devices, StoreKind, Up};
-use crate::folder::half_of_memory;
 use crate::members::{Known, Members};
-use anyhow::{Context, Result, bail, ensure};
+use crate::memory::{Asked, Memory};
+use anyhow::{Context, Result, bail};
 use osd::data_dir::Found;
 use osd::store::{BLOCK, CACHE_DEFAULT, Share, size_default};
-use osd::{DataDir, NewStore, StoreConfig};
+use osd::{DataDir, NewStore, Spare, StoreConfig};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use tokio::sync::watch;
 use types::{OsdId, Uuid};
-
-/// Bytes below which an OSD has no room for maps and logs in a memory store.
-const MEM_MIN: u64 = 16 << 20;
 
 /// One OSD's store.
 pub struct OsdStore {
@@ -21,6 +19,10 @@ pub struct OsdStore {
     pub made: Option<DataDir>,
     /// Nothing is in it.
     pub is_new: bool,
+    /// Memory of its OSD's process, if that is one of its own and bounded.
+    pub memory_limit: Option<u64>,
+    /// Memory that this process can spare for it, if that is bounded.
+    pub spare: Option<watch::Receiver<Spare>>,
 }
 
 /// For how many OSDs the cluster in `dir` has keys, before its map is known.
@@ -91,16 +93,32 @@ pub struct Stores<'a> {
     pub cluster_fsid: Uuid,
     /// So many share memory and devices.
     pub osds: u32,
+    pub memory: Memory,
+    /// The memory that this process can spare for each, if that is bounded and they are its threads.
+    pub spare: Option<watch::Receiver<Spare>>,
+}
+
+/// Where objects are to be kept.
+fn wanted(args: &Up) -> StoreKind {
+    // A responder that keeps nothing needs no disk.
+    args.store.unwrap_or(if args.null { StoreKind::Mem } else { StoreKind::Block })
+}
+
+/// Memory for so many OSDs of `up`.
+pub fn memory(args: &Up, osds: u32) -> Result<Memory> {
+    Memory::of(Asked {
+        limit: args.memory_limit,
+        memory: args.memory,
+        osds,
+        in_memory: wanted(args) == StoreKind::Mem,
+        processes: args.processes,
+    })
 }
 
 impl Stores<'_> {
-    fn wanted(&self) -> StoreKind {
-        // A responder that keeps nothing needs no disk.
-        self.args.store.unwrap_or(if self.args.null { StoreKind::Mem } else { StoreKind::Block })
-    }
     /// True if objects end with their OSDs.
     pub fn in_memory(&self) -> bool {
-        self.wanted() == StoreKind::Mem
+        wanted(self.args) == StoreKind::Mem
     }
     fn folder(&self, id: OsdId) -> PathBuf {
         self.dir.join(format!("osd.{id}"))
@@ -108,9 +126,8 @@ impl Stores<'_> {
 
     /// Refuses a command line that contradicts what is there, before anything is made.
     pub fn refuse_wrong_ways(&self, ids: &[OsdId]) -> Result<()> {
-        if self.wanted() == StoreKind::Mem {
+        if self.in_memory() {
             self.args.devices.refuse()?;
-            self.mem_capacity()?;
         }
         let mut elsewhere = Vec::new();
         for id in ids {
@@ -130,13 +147,6 @@ impl Stores<'_> {
         }
     }
 
-    fn mem_capacity(&self) -> Result<u64> {
-        let osds = u64::from(self.osds);
-        let capacity = self.args.memory.map_or_else(|| half_of_memory() / osds, |all| all / osds);
-        ensure!(capacity >= MEM_MIN, "--memory is too little: give {} MiB or more for each OSD", MEM_MIN >> 20);
-        Ok(capacity)
-    }
-
     /// The store of an OSD. What it has it keeps, whatever is asked for. A new one is made only for an OSD that the map does not know, or in memory
     /// if that is asked for by name: where the map's OSD has none, its disk is gone.
     pub fn of(&self, id: OsdId, known: Option<&Known>) -> Result<OsdStore> {
@@ -149,8 +159,8 @@ impl Stores<'_> {
         let why_gone = match found {
             Found::Made => return self.found(id, &folder, known),
             Found::Unreadable(why) => bail!(self.unreadable(id, &why)),
-            _ if self.wanted() == StoreKind::Mem => {
-                return Ok(OsdStore { config: StoreConfig::Mem { capacity: self.mem_capacity()? }, made: None, is_new: true });
+            _ if self.in_memory() => {
+                return Ok(self.store(StoreConfig::Mem { capacity: self.memory.objects }, None, true));
             }
             Found::Missing => "is gone",
             Found::Empty => "is empty",
@@ -201,8 +211,10 @@ impl Stores<'_> {
     }
 
     fn block(&self, made: DataDir, is_new: bool) -> OsdStore {
-        let memory = self.args.memory.map_or(CACHE_DEFAULT, |all| all / u64::from(self.osds));
-        OsdStore { config: StoreConfig::Block { dir: made.path.clone(), memory }, made: Some(made), is_new }
+        self.store(StoreConfig::Block { dir: made.path.clone(), memory: self.memory.caches }, Some(made), is_new)
+    }
+    fn store(&self, config: StoreConfig, made: Option<DataDir>, is_new: bool) -> OsdStore {
+        OsdStore { config, made, is_new, memory_limit: self.memory.limit_of_osd(), spare: self.spare.clone() }
     }
 }
 

@@ -22,6 +22,7 @@ use types::{EntityKind, EntityText, OsdId, Uuid};
 pub fn up(args: &Up) -> Result<()> {
     let started = Instant::now();
     let asked = services::Asked::check(args)?;
+    stores::memory(args, stores::osd_count(args, &args.dir))?;
     // Nothing is made before all is right; a folder that is held says so first.
     let ports = || asked.check_ports().and_then(|()| Health::listen(args.health));
     let early = if args.dir.exists() { None } else { Some(ports()?) };
@@ -48,9 +49,13 @@ pub fn up(args: &Up) -> Result<()> {
     let begun = start_osds(args, &folder.dir, fsid, form, is_new, started, || mon.is_finished());
     let (mut osds, kept) = match begun {
         Ok(begun) => begun,
-        // What ended the monitor says more.
-        Err(e) => return Err(if mon.is_finished() { mon.stop().err().unwrap_or(e) } else { e }),
+        Err(e) => {
+            // The monitor's own error says more. It makes no file any more when the folder goes.
+            let (was_over, stopped) = (mon.is_finished(), mon.stop());
+            return Err(stopped.err().filter(|_| was_over).unwrap_or(e));
+        }
     };
+    folder.keep();
     announce(started.elapsed(), &folder.dir, mon.mon_addr, args, (osds.running(), osds.count()), kept);
     if let Some(addr) = mon.http_addr {
         say::println!("{}", web_line(addr, &args.web));
@@ -84,7 +89,9 @@ pub fn start_osds<'a, F: Form>(
     let conf = dir.join("ceph.conf");
     let known = if is_new { Members::new() } else { members::look(&conf).context("asking the monitor for its map")? };
     let (ids, is_fresh) = (stores::members(args, dir, &known), known.is_empty());
-    let stores = Stores { args, dir, cluster_fsid, osds: ids.len() as u32 };
+    let memory = stores::memory(args, ids.len() as u32)?;
+    let spare = if args.processes { None } else { memory.govern() };
+    let stores = Stores { args, dir, cluster_fsid, osds: ids.len() as u32, memory, spare };
     stores.refuse_wrong_ways(&ids)?;
     let kept = !stores.in_memory();
     let mut osds = Keeper::start(form, stores, conf.clone(), &ids, known, started.elapsed());
@@ -122,6 +129,7 @@ impl Form for Threads<'_> {
             config.ports_file = Some(made.path.join("ports"));
         }
         config.store_is_new = store.is_new;
+        config.spare = store.spare;
         // A thread can't be ended from outside, and the monitor's process is not its own to end.
         config.is_alone = false;
         // An OSD that was marked down again and again would end, and be started again: it may as well go on.

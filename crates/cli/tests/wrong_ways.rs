@@ -64,6 +64,14 @@ fn humboldt(dir: &Path, line: &str) -> Command {
 const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
     ("up --dir d", "stop that one, or give another --dir"),
     ("up --dir e --port PORT", "give another --port"),
+    ("up --dir e --port PORT --processes", "give another --port"),
+    ("up --dir e --port 0 --http 127.0.0.1:PORT", "give another --http"),
+    ("up --dir e --port 0 --health 127.0.0.1:PORT", "give another --health"),
+    ("mon --dir e --port PORT", "give another --port"),
+    ("up --dir e --port 0 --s3 --bucket No", "a bucket's name has"),
+    ("up --dir e --port 0 --s3 --s3-user user:short", "printable characters"),
+    ("up --dir e --port 0 --s3 --s3-cert junk --s3-key junk", "give a file in PEM"),
+    ("up --dir e --port 0 --s3 --s3-cert none.pem --s3-key junk", "--s3-cert none.pem"),
     ("up --dir e --port 0 --listen 192.0.2.9", "give one with --listen"),
     ("up --dir e --port 0 --listen 0.0.0.0 --auth none", "--allow-insecure-network"),
     ("up --dir e --port 0 --listen 0.0.0.0 --auth none --processes", "--allow-insecure-network"),
@@ -74,6 +82,11 @@ const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
     ("up --dir e --osds 0", "1..=64"),
     ("up --dir e --size 5X", "K, M, G or T"),
     ("up --dir e --memory much", "K, M, G or T"),
+    ("up --dir e --memory-limit lots", "K, M, G or T"),
+    ("up --dir e --port 0 --memory-limit 64M", "give 80M or more"),
+    ("up --dir e --port 0 --osds 3 --memory-limit 100M --processes", "give 272M or more"),
+    ("up --dir e --port 0 --memory-limit 512M --memory 1G", "or a higher limit"),
+    ("osd --id 3 --conf dead.conf --osd-data x3 --store mem --memory-limit 10M", "give 80M or more"),
     ("up --dir e --port 0 --store mem --size 1G", "start without --store mem"),
     ("up --dir e --port 0 --store mem --memory 1K", "16 MiB or more"),
     ("up --dir e --port 0 --osds 2 --data devnull", "start fewer OSDs"),
@@ -161,7 +174,9 @@ fn an_error_names_the_next_step() {
         let said = world.says(line);
         assert!(said.contains(next), "`humboldt {line}` says\n{said}and not: {next}");
     }
-    assert!(!world.dir.join("nowhere").exists(), "a wrong folder was made");
+    for made in ["nowhere", "e", "f", "g", "x3"] {
+        assert!(!world.dir.join(made).exists(), "`{made}` was made, and no command that named it succeeded");
+    }
     // The OSD that runs was not replaced by one that was started by mistake.
     let map = humboldt(&world.dir, "ceph -c d/ceph.conf health").stdout(Stdio::piped()).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&map.stdout).trim(), "HEALTH_OK");

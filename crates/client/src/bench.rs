@@ -215,6 +215,12 @@ pub fn run(options: &Options, out: &mut dyn Write) -> Result<Report, ClientError
 
 /// Runs a load over a connection that there is.
 pub async fn run_on(cluster: &Cluster, options: &Options, out: &mut dyn Write) -> Result<Report, ClientError> {
+    run_as(std::slice::from_ref(cluster), options, out).await
+}
+
+/// Runs a load as so many clients, each with connections of its own: they take operations in turn. The first one clears up.
+pub async fn run_as(clients: &[Cluster], options: &Options, out: &mut dyn Write) -> Result<Report, ClientError> {
+    let cluster = clients.first().expect("one client at the least");
     let bad = |what: &str| ClientError::Config(what.into());
     if options.block == 0 || options.depth == 0 {
         return Err(bad("give --block and --depth above 0"));
@@ -231,7 +237,7 @@ pub async fn run_on(cluster: &Cluster, options: &Options, out: &mut dyn Write) -
     let mut written = None;
     let report = match o.mode {
         Mode::Write => {
-            let run = Run::new(cluster, &pool, &o, prefix.clone(), Plan::Write { objects: o.objects });
+            let run = Run::new(clients, &o, prefix.clone(), Plan::Write { objects: o.objects })?;
             let result = run.go(Some(o.seconds), out).await;
             let meta = Meta { prefix, objects: run.objects_written(), object_size: o.object_size };
             if let Err(error @ ClientError::Full(_)) = result {
@@ -249,7 +255,7 @@ pub async fn run_on(cluster: &Cluster, options: &Options, out: &mut dyn Write) -
                     let objects = if o.objects > 0 { o.objects } else { PREFILL_OBJECTS };
                     let _ = writeln!(out, "nothing to read: writing {objects} objects of {} bytes", o.object_size);
                     let fill = Options { block: o.object_size, ..o.clone() };
-                    let run = Run::new(cluster, &pool, &fill, prefix.clone(), Plan::Fill { objects });
+                    let run = Run::new(clients, &fill, prefix.clone(), Plan::Fill { objects })?;
                     let result = run.go(None, &mut std::io::sink()).await;
                     let meta = Meta { prefix, objects, object_size: o.object_size };
                     if let Err(error @ ClientError::Full(_)) = result {
@@ -263,7 +269,7 @@ pub async fn run_on(cluster: &Cluster, options: &Options, out: &mut dyn Write) -
             };
             o.object_size = meta.object_size;
             let plan = Plan::Read { objects: meta.objects.max(1), random: o.mode == Mode::Rand };
-            Run::new(cluster, &pool, &o, meta.prefix, plan).go(Some(o.seconds), out).await?
+            Run::new(clients, &o, meta.prefix, plan)?.go(Some(o.seconds), out).await?
         }
     };
     match (written, o.keep) {
@@ -278,7 +284,9 @@ pub async fn run_on(cluster: &Cluster, options: &Options, out: &mut dyn Write) -
 async fn remove(cluster: &Cluster, pool: &Pool, o: &Options, meta: Meta) -> Result<(), ClientError> {
     let (mut pool, fill) = (pool.clone(), Options { block: meta.object_size, ..o.clone() });
     pool.flags |= osd_flag::FULL_TRY;
-    Run::new(cluster, &pool, &fill, meta.prefix, Plan::Remove { objects: meta.objects }).go(None, &mut std::io::sink()).await?;
+    Run::of(vec![(cluster.clone(), pool)], &fill, meta.prefix, Plan::Remove { objects: meta.objects })
+        .go(None, &mut std::io::sink())
+        .await?;
     Ok(())
 }
 
@@ -288,7 +296,7 @@ pub async fn cleanup(cluster: &Cluster, pool: &str) -> Result<u64, ClientError> 
     let Some(meta) = Meta::load(&pool).await else { return Ok(0) };
     let options = Options { block: meta.object_size, object_size: meta.object_size, ..Options::default() };
     let objects = meta.objects;
-    Run::new(cluster, &pool, &options, meta.prefix, Plan::Remove { objects }).go(None, &mut std::io::sink()).await?;
+    Run::of(vec![(cluster.clone(), pool.clone())], &options, meta.prefix, Plan::Remove { objects }).go(None, &mut std::io::sink()).await?;
     pool.remove(META).await?;
     Ok(objects)
 }
@@ -336,8 +344,8 @@ enum Plan {
 
 /// One load from start to end. Operations are numbered; what is under way has a slot with its start.
 struct Run {
-    cluster: Cluster,
-    pool: Pool,
+    /// Each with its pool; operations are theirs in turn.
+    clients: Vec<(Cluster, Pool)>,
     block: u64,
     per_object: u64,
     depth: usize,
@@ -361,8 +369,8 @@ struct State {
     error: i32,
     /// When something was answered last.
     heard: Instant,
-    /// The numbers by which the requests under way can be cancelled.
-    tids: Vec<Option<u64>>,
+    /// The clients whose requests are under way, and the numbers by which these can be cancelled.
+    tids: Vec<Option<(usize, u64)>>,
     total: Histogram<u64>,
     /// Of the present second.
     second: Histogram<u64>,
@@ -395,7 +403,11 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl Run {
-    fn new(cluster: &Cluster, pool: &Pool, o: &Options, prefix: String, plan: Plan) -> Rc<Self> {
+    fn new(clients: &[Cluster], o: &Options, prefix: String, plan: Plan) -> Result<Rc<Self>, ClientError> {
+        let with_pool = |cluster: &Cluster| Ok((cluster.clone(), cluster.pool(&o.pool)?));
+        Ok(Self::of(clients.iter().map(with_pool).collect::<Result<_, ClientError>>()?, o, prefix, plan))
+    }
+    fn of(clients: Vec<(Cluster, Pool)>, o: &Options, prefix: String, plan: Plan) -> Rc<Self> {
         let mut payload = vec![0; if matches!(plan, Plan::Write { .. } | Plan::Fill { .. }) { o.block as usize } else { 0 }];
         Rng::new(1).fill(&mut payload);
         let state = State {
@@ -415,8 +427,7 @@ impl Run {
             rng: Rng::new(2),
         };
         Rc::new(Self {
-            cluster: cluster.clone(),
-            pool: pool.clone(),
+            clients,
             block: o.block,
             per_object: (o.object_size / o.block).max(1),
             depth: o.depth,
@@ -441,7 +452,7 @@ impl Run {
     async fn go(self: &Rc<Self>, seconds: Option<f64>, out: &mut dyn Write) -> Result<Report, ClientError> {
         let run = self.clone();
         let sink: Sink = Rc::new(move |user, reply| run.on_reply(user, &reply));
-        self.cluster.set_sink(Some(sink));
+        self.set_sink(Some(&sink));
         let sent = Instant::now();
         // Only what has a length is measured.
         let mark = |mark| self.on_mark.filter(|_| seconds.is_some()).into_iter().for_each(|f| f(mark));
@@ -491,7 +502,7 @@ impl Run {
             }
         }
         let took = start.elapsed();
-        self.cluster.set_sink(None);
+        self.set_sink(None);
         mark(Mark::End);
         let state = self.state.borrow();
         if matches!(state.error, errno::ENOSPC | errno::EDQUOT) {
@@ -514,8 +525,9 @@ impl Run {
         if !writes || state.heard.elapsed() < STILL {
             return None;
         }
-        let map = self.cluster.map();
-        let pool = map.pool(self.pool.id());
+        let (cluster, pool) = &self.clients[0];
+        let map = cluster.map();
+        let pool = map.pool(pool.id());
         let has = |flag| pool.is_some_and(|p| p.has(flag));
         let what = match () {
             () if has(pool_flags::FULL_QUOTA) => "the pool's quota is used up",
@@ -524,14 +536,17 @@ impl Run {
         };
         Some(format!("{what}, and writes wait until there is room ({} operations were done before); {HINT}", state.total.len()))
     }
+    fn set_sink(&self, sink: Option<&Sink>) {
+        self.clients.iter().for_each(|(cluster, _)| cluster.set_sink(sink.cloned()));
+    }
     /// Forgets what is under way.
     fn give_up(&self) {
-        self.cluster.set_sink(None);
+        self.set_sink(None);
         let mut state = self.state.borrow_mut();
         state.stop = true;
         state.in_flight = 0;
-        for tid in state.tids.iter_mut().filter_map(Option::take) {
-            self.cluster.cancel(tid);
+        for (client, tid) in state.tids.iter_mut().filter_map(Option::take) {
+            self.clients[client].0.cancel(tid);
         }
     }
     fn progress(&self, at: Duration, out: &mut dyn Write) {
@@ -573,13 +588,15 @@ impl Run {
         };
         state.sent[slot] = Instant::now();
         drop(state);
-        let mut submit = self.pool.request(format!("{}_{object}", self.prefix), ops);
+        let client = (n % self.clients.len() as u64) as usize;
+        let (cluster, pool) = &self.clients[client];
+        let mut submit = pool.request(format!("{}_{object}", self.prefix), ops);
         submit.user = slot as u64 + 1;
-        let tid = self.cluster.submit(submit);
+        let tid = cluster.submit(submit);
         // The answer may be here already.
         let mut state = self.state.borrow_mut();
         if state.in_flight > 0 {
-            state.tids[slot] = Some(tid);
+            state.tids[slot] = Some((client, tid));
         }
     }
     fn on_reply(&self, user: u64, reply: &Reply) {

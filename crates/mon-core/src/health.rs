@@ -6,12 +6,13 @@ use crate::Mon;
 use crate::kv::{Batch, Snapshot};
 use crate::mgr::DaemonState;
 use crate::view::View;
-use base::Clock;
+use base::{Clock, Stamp};
 use maps::{PgPool, map_flags, osd_state, pool_flags};
 use messages::log_level;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use types::pg_stat::{PgStat, pg_state};
 use types::{EntityKind, EntityText, PgId, UTime};
 
@@ -58,6 +59,9 @@ pub struct Mute {
 /// How long groups of a pool may be unheard of before that is a warning.
 const GRACE_S: u32 = 10;
 
+/// How long a state must last that is worse than the one in the log, to be logged: a cluster that starts has no OSD for a moment.
+const SETTLED: Duration = Duration::from_secs(2);
+
 /// An OSD that reports every five seconds is not silent before this.
 const SILENT_MIN_S: f64 = 15.0;
 
@@ -73,7 +77,10 @@ pub struct HealthService {
     pub mutes: BTreeMap<String, Mute>,
     /// Checks that this process has found, with how bad they were last.
     seen: BTreeMap<String, Severity>,
+    /// The state that the cluster log told last.
     last_status: &'static str,
+    /// Since when it is another one.
+    differs_since: Option<Stamp>,
 }
 
 impl HealthService {
@@ -95,6 +102,15 @@ impl HealthService {
     }
     pub fn has_seen(&self, code: &str) -> bool {
         self.seen.contains_key(code)
+    }
+    /// True if the cluster log is to have this state now: at once when all is well, later when it has lasted.
+    fn is_to_tell(&mut self, status: &str, now: Stamp) -> bool {
+        if status == self.last_status {
+            self.differs_since = None;
+            return false;
+        }
+        let since = *self.differs_since.get_or_insert(now);
+        status == "HEALTH_OK" || now.since(since) >= SETTLED
     }
     /// Reports begin anew: what was heard of before has its time again.
     pub(crate) fn await_reports(&mut self) {
@@ -484,7 +500,7 @@ impl Mon {
             self.health.set_mute(&code, None, &mut self.batch);
         }
         let status = self.look().health_status(&checks);
-        if status != self.health.last_status {
+        if self.health.is_to_tell(status, clock.mono) {
             let (level, text) = match status {
                 "HEALTH_OK" => (log_level::INFO, "Cluster is now healthy".to_string()),
                 _ => {
@@ -493,6 +509,7 @@ impl Mon {
                 }
             };
             self.health.last_status = status;
+            self.health.differs_since = None;
             self.say(clock, level, text);
         }
     }
@@ -507,4 +524,23 @@ fn location(map: &maps::OsdMap, osd: i32) -> String {
     let mut at = map.crush.full_location(osd);
     at.reverse();
     at.iter().map(|(kind, name)| format!("{kind}={name}")).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_that_is_worse_is_told_once_it_has_lasted() {
+        let at = |ms: u64| Stamp(0) + Duration::from_millis(ms);
+        let mut health = HealthService { last_status: "HEALTH_OK", ..HealthService::default() };
+        assert!(!health.is_to_tell("HEALTH_WARN", at(0)));
+        assert!(!health.is_to_tell("HEALTH_WARN", at(1900)));
+        assert!(!health.is_to_tell("HEALTH_OK", at(1950)), "the log says so still");
+        assert!(!health.is_to_tell("HEALTH_WARN", at(2000)), "it begins anew");
+        assert!(!health.is_to_tell("HEALTH_ERR", at(3000)));
+        assert!(health.is_to_tell("HEALTH_ERR", at(4000)));
+        health.last_status = "HEALTH_ERR";
+        assert!(health.is_to_tell("HEALTH_OK", at(4001)), "good news at once");
+    }
 }

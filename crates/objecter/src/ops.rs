@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use types::osd_op::{
     AllocHintArgs, AssertVerArgs, CallArgs, NotifyArgs, PglsArgs, SnapArgs, WatchArgs, XattrArgs, cmp_mode, op_flag, osd_flag,
 };
-use types::{OpCode, OsdOp};
+use types::{ListWatchers, OpCode, OsdOp, WatchItem};
 
 /// Ops that take effect together, and what they do as a whole.
 #[derive(Debug, Clone, Default)]
@@ -199,6 +199,10 @@ pub fn keys_of(out: &OutOp) -> Result<(BTreeSet<ByteStr>, bool), DencError> {
 pub fn vals_of(out: &OutOp) -> Result<(BTreeMap<ByteStr, Bytes>, bool), DencError> {
     let mut d = Decoder::new(out.outdata.clone());
     Ok((d.get()?, !d.is_empty() && d.bool()?))
+}
+/// Clients out of a LIST_WATCHERS.
+pub fn watchers_of(out: &OutOp) -> Result<Vec<WatchItem>, DencError> {
+    Ok(ListWatchers::from_bytes(&out.outdata)?.entries)
 }
 /// Pairs out of a GETXATTRS or an OMAPGETVALSBYKEYS.
 pub fn pairs_of(out: &OutOp) -> Result<BTreeMap<ByteStr, Bytes>, DencError> {

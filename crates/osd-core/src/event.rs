@@ -109,6 +109,8 @@ pub enum Event {
     Continue,
     /// A configuration value that the monitor sends or a user sets.
     Config { name: String, value: String },
+    /// Bytes that the process can spare for the store's caches, whatever options say.
+    SpareForCaches(u64),
     /// Going down in order: told to the monitor.
     Shutdown,
 }

@@ -81,6 +81,8 @@ pub(crate) enum ToShard {
     PerfQueries(Vec<(Framed, Vec<Framed>)>),
     /// Options have changed.
     Config(Rc<Config>),
+    /// Bytes that the process can spare for the store's caches.
+    SpareForCaches(u64),
     /// A ping told how far another OSD's clock is.
     Clock {
         osd: OsdId,

@@ -192,6 +192,7 @@ impl Osd {
                 self.turn_end(cx);
             }
             Event::Config { name, value } => self.control.configure(&name, &value, crate::config::Source::Override, cx),
+            Event::SpareForCaches(bytes) => self.tell_shard(ToShard::SpareForCaches(bytes), cx),
             Event::Shutdown => self.control.shutdown(cx),
             Event::MonConnected => self.mon_connected(cx),
             Event::MonConfig(config) => self.control.mon_config(&config),

@@ -16,6 +16,7 @@ mod ports;
 mod receive_buffers;
 mod run;
 mod shell;
+mod spare;
 pub mod store;
 mod unbroken;
 mod wake;
@@ -25,6 +26,7 @@ pub use data_dir::DataDir;
 pub use deployment::Deployment;
 pub use hanging::HANGS;
 pub use run::{OsdHandle, StoreDamaged, StoreFailed, is_of_damage, is_of_disk, start};
+pub use spare::Spare;
 pub use store::{NewStore, StoreConfig};
 pub use watchdog::Stands;
 
@@ -67,6 +69,8 @@ pub struct OsdConfig {
     pub is_alone: bool,
     /// The store was made for this start: if the map knows another one under this number, that one is gone.
     pub store_is_new: bool,
+    /// Memory that the process can spare, if that is bounded.
+    pub spare: Option<tokio::sync::watch::Receiver<Spare>>,
     pub deployment: Deployment,
 }
 

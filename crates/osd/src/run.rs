@@ -285,6 +285,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
         say::eprintln!("osd.{}: no admin socket at {}: {e}", config.id, path.display());
     }
     shell.event(Event::Start);
+    let sparing = config.spare.clone().map(|spare| tokio::task::spawn_local(crate::spare::follow(spare, shell.clone(), budget)));
     let timing = tokio::task::spawn_local(keep_time(shell.clone(), crumb));
     let watching = tokio::task::spawn_local(hanging::watch(shell.clone(), disk.clone()));
     let listening = store_fd.map(|fd| tokio::task::spawn_local(listen_to_store(shell.clone(), fd)));
@@ -292,6 +293,7 @@ async fn serve(config: OsdConfig, up: mpsc::Sender<Epoch>, mut stop: oneshot::Re
     let failure = serve_until_its_end(&config, &shell, &up, &mut stop, &disk).await;
     timing.abort();
     watching.abort();
+    sparing.inspect(tokio::task::JoinHandle::abort);
     shell.close_admin();
     listening.inspect(tokio::task::JoinHandle::abort);
     sides.iter().for_each(Messenger::shutdown);

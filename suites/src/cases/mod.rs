@@ -21,6 +21,7 @@ mod kill9;
 mod lab;
 mod manager;
 mod maps;
+mod memory;
 mod mixed;
 mod notify;
 pub mod order;
@@ -54,6 +55,7 @@ pub use copies::kill_copies;
 pub use failures::image_check;
 pub use figures_gateways::figures_gateways;
 pub use kill9::kill_loop;
+pub use memory::memory;
 pub use package::installs as package_installs;
 pub(crate) use radosgw::{ACCESS, SECRET};
 pub use rot::rot_matrix;
@@ -113,6 +115,7 @@ pub fn cases() -> Vec<Case> {
         web::CASES,
         daemons::CASES,
         maps::CASES,
+        memory::CASES,
         hostile::CASES,
         under_way::CASES,
         vectors::CASES,

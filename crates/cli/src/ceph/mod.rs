@@ -32,8 +32,7 @@ pub fn run(words: &[String]) -> ExitCode {
         }
     };
     if options.version {
-        say::println!("{} (humboldt {})", mon::CEPH_VERSION, env!("CARGO_PKG_VERSION"));
-        return ExitCode::SUCCESS;
+        return print_version();
     }
     match block_on(async { serve(&options).await }).and_then(|r| r) {
         Ok(code) => exit(code),
@@ -43,6 +42,12 @@ pub fn run(words: &[String]) -> ExitCode {
             exit(refused(&e).into())
         }
     }
+}
+
+/// The release of the words, in the form that tools look for, and ours.
+pub fn print_version() -> ExitCode {
+    say::println!("{} (humboldt {})", mon::CEPH_VERSION, env!("CARGO_PKG_VERSION"));
+    ExitCode::SUCCESS
 }
 
 async fn serve(options: &Options) -> Result<i32> {

@@ -7,9 +7,10 @@ mod export;
 mod lock;
 mod more;
 mod objects;
+mod omap;
 
 use crate::connect::{Connect, Words, block_on, errno_texts, exit, value};
-use crate::{args, bench};
+use crate::{args, bench, ceph};
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use client::ClientError;
@@ -21,6 +22,7 @@ use types::errno;
 struct Options {
     connect: Connect,
     help: bool,
+    version: bool,
     pool: Option<String>,
     namespace: String,
     /// The pool's snapshot that is read.
@@ -33,6 +35,8 @@ struct Options {
     depth: Option<usize>,
     object_size: Option<u64>,
     keep: bool,
+    /// Of the command `purge`: all of it is to go.
+    really: bool,
     /// Of the command `cleanup`: the beginning of the names that go.
     prefix: Option<String>,
     lock: lock::How,
@@ -116,6 +120,8 @@ impl Options {
             };
             match key.as_str() {
                 "-h" | "--help" => o.help = true,
+                "-v" | "--version" => o.version = true,
+                "--yes-i-really-really-mean-it" => o.really = true,
                 "-p" | "--pool" => o.pool = Some(value(&word, &mut words)?),
                 "-N" | "--namespace" => o.namespace = value(&word, &mut words)?,
                 "-s" | "--snap" => o.snap = Some(value(&word, &mut words)?),
@@ -151,7 +157,7 @@ impl Options {
 }
 
 /// A value as text, as `-f json` or `-f json-pretty` has it.
-fn json_text(value: &serde_json::Value, format: &str) -> String {
+pub fn json_text(value: &serde_json::Value, format: &str) -> String {
     if format != "json-pretty" {
         return value.to_string();
     }
@@ -173,6 +179,9 @@ pub fn run(words: &[String]) -> ExitCode {
     if options.help {
         print_help();
         return ExitCode::SUCCESS;
+    }
+    if options.version {
+        return ceph::print_version();
     }
     if options.words.is_empty() {
         say::eprintln!("humboldt rados: -h or --help for usage");
@@ -259,7 +268,9 @@ fn print_help() {
          \x20 truncate OBJECT SIZE\n\
          \x20 rm OBJECT...\n\
          \x20 setxattr OBJECT NAME [VALUE]        getxattr OBJECT NAME, rmxattr OBJECT NAME, listxattr OBJECT\n\
-         \x20 setomapval OBJECT KEY [VALUE]       rmomapkey OBJECT KEY, listomapkeys OBJECT, listomapvals OBJECT\n\
+         \x20 setomapval OBJECT KEY [VALUE]       getomapval OBJECT KEY, rmomapkey OBJECT KEY, listomapkeys OBJECT, listomapvals OBJECT\n\
+         \x20 setomapheader OBJECT [VALUE]        getomapheader OBJECT; clearomap OBJECT removes all keys\n\
+         \x20 listwatchers OBJECT                 clients that watch it\n\
          \x20 cp OBJECT OBJECT                    with attributes and omap\n\
          \x20 mksnap SNAPSHOT                     rmsnap SNAPSHOT, lssnap: snapshots of the pool; -s SNAPSHOT reads one\n\
          \x20 rollback OBJECT SNAPSHOT            the object becomes what it was then\n\
@@ -267,8 +278,10 @@ fn print_help() {
          \x20 export [FILE]                       the pool as a stream that the stock program's import reads; - is standard output\n\
          \x20 list-inconsistent-pg POOL           groups in which a scrub found errors\n\
          \x20 bench SECONDS write|seq|rand        -b BYTES, -t OPERATIONS, -O BYTES of an object, --no-cleanup\n\
-         \x20 cleanup [--prefix NAME]             removes what a bench left\n\n\
+         \x20 cleanup [--prefix NAME]             removes what a bench left\n\
+         \x20 purge POOL --yes-i-really-really-mean-it    removes all objects of a pool\n\n\
          options:\n\
+         \x20 -h, --help                 -v, --version\n\
          \x20 -p, --pool NAME            -N, --namespace NAME, -s, --snap NAME\n\
          \x20 -f, --format FORMAT        json or json-pretty, for df and ls\n\
          \x20 -c, --conf FILE            ceph.conf; unless given: CEPH_CONF, /etc/ceph/ceph.conf, ceph.conf, humboldt-data/ceph.conf\n\

@@ -1,4 +1,4 @@
-//! Commands on snapshots of a pool, on its inconsistent groups, on values of an omap; copies, and the end of what a bench left.
+//! Commands on snapshots of a pool, on its inconsistent groups, on all of its objects; copies, watchers, and the end of what a bench left.
 
 use super::objects::out;
 use super::{Done, Failed, Options, export, failed, lock, usage_of};
@@ -10,15 +10,12 @@ use std::fmt::Write;
 const PIECE: u64 = 4 << 20;
 const PAIRS: u64 = 512;
 
-pub const COMMANDS: [&str; 10] =
-    ["listomapvals", "cp", "mksnap", "rmsnap", "lssnap", "rollback", "list-inconsistent-pg", "lock", "cleanup", "export"];
+pub const COMMANDS: [&str; 11] =
+    ["cp", "mksnap", "rmsnap", "lssnap", "rollback", "list-inconsistent-pg", "listwatchers", "lock", "cleanup", "purge", "export"];
 
 /// One of [`COMMANDS`], in the pool of that name.
 pub async fn run(cluster: &Cluster, pool: &Pool, name: &str, o: &Options, words: &[&str]) -> Done {
     match *words {
-        ["listomapvals", object] => {
-            values(pool, object).await.map_err(|e| failed(format_args!("getting omap keys {name}/{object}"), &e)).and_then(|t| out(&t))
-        }
         ["cp", from, to] => copy(pool, from, to).await.map_err(|e| failed(format_args!("copying {name}/{from} => {name}/{to}"), &e)),
         ["mksnap", snap] if find_snap(cluster, pool, snap).is_some() => {
             Err(Failed(format!("error creating pool {name} snapshot {snap}: (17) File exists")))
@@ -49,6 +46,16 @@ pub async fn run(cluster: &Cluster, pool: &Pool, name: &str, o: &Options, words:
         ["cleanup"] => clean(cluster, pool, name, o).await,
         ["export"] => export::run(pool, name, "-").await,
         ["export", file] => export::run(pool, name, file).await,
+        ["listwatchers", object] => {
+            watchers(pool, object).await.map_err(|e| failed(format_args!("listing watchers {name}/{object}"), &e)).and_then(|t| out(t.as_bytes()))
+        }
+        ["purge", _] if o.really => {
+            let count = remove(pool, |_| true).await.map_err(|e| failed(format_args!("purging pool {name}"), &e))?;
+            out(format!("Removed {count} objects\nsuccessfully purged pool {name}\n").as_bytes())
+        }
+        ["purge", _] => Err(Failed(
+            "WARNING:\nThis will PERMANENTLY DESTROY all objects from a pool with no way back.\nTo confirm, follow pool with --yes-i-really-really-mean-it".into(),
+        )),
         ["list-inconsistent-pg", ..] => inconsistent(cluster, pool).await,
         _ => Err(usage_of(&format!("-p POOL {} ...; --help says what it takes", words[0]))),
     }
@@ -137,44 +144,11 @@ async fn inconsistent(cluster: &Cluster, pool: &Pool) -> Done {
     out(format!("{}\n", json!(ids)).as_bytes())
 }
 
-/// Every key with its value as a dump.
-async fn values(pool: &Pool, object: &str) -> Result<Vec<u8>, ClientError> {
-    let (mut text, mut after) = (Vec::new(), String::new());
-    loop {
-        let (pairs, more) = pool.omap_get(object, &after, PAIRS).await?;
-        for (key, value) in &pairs {
-            text.extend(format!("{}\nvalue ({} bytes) :\n{}\n", key.to_lossy(), value.len(), dump(value)).bytes());
-            after = key.to_lossy().into_owned();
-        }
-        if !more || pairs.is_empty() {
-            return Ok(text);
-        }
-    }
-}
-
-/// Sixteen bytes a row: where, in hexadecimal, as text. Rows that repeat the one before are a star.
-fn dump(bytes: &[u8]) -> String {
-    const ROW: usize = 16;
-    let (mut text, mut last, mut starred) = (String::new(), None, false);
-    for (n, row) in bytes.chunks(ROW).enumerate() {
-        if last == Some(row) && row.len() == ROW {
-            if !std::mem::replace(&mut starred, true) {
-                text += "*\n";
-            }
-            continue;
-        }
-        (last, starred) = (Some(row), false);
-        let mut hex = String::new();
-        for at in 0..ROW {
-            let gap = if at == ROW / 2 { " " } else { "" };
-            let byte = row.get(at).map_or("  ".into(), |b| format!("{b:02x}"));
-            let _ = write!(hex, "{gap}{byte} ");
-        }
-        let shown: String = row.iter().map(|b| if (32..127).contains(b) { *b as char } else { '.' }).collect();
-        let _ = writeln!(text, "{:08x}  {hex} |{shown}|", n * ROW);
-    }
-    let _ = writeln!(text, "{:08x}", bytes.len());
-    text
+/// A line for each client that watches an object.
+async fn watchers(pool: &Pool, object: &str) -> Result<String, ClientError> {
+    let reply = pool.operate(object, Ops::new().list_watchers()).await?;
+    let watchers = client::ops::watchers_of(&reply.ops.first().cloned().unwrap_or_default())?;
+    Ok(watchers.iter().map(|w| format!("watcher={} client.{} cookie={}\n", w.addr.host_port_nonce(), w.name.num, w.cookie)).collect())
 }
 
 /// Data, attributes and omap; what was there is replaced.
@@ -213,20 +187,5 @@ async fn copy(pool: &Pool, from: &str, to: &str) -> Result<(), ClientError> {
         if !more {
             return Ok(());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_dump_is_as_the_program_rados_has_it() {
-        assert_eq!(dump(b"hello"), "00000000  68 65 6c 6c 6f                                    |hello|\n00000005\n");
-        let rows = dump(&[0; 40]);
-        assert_eq!(
-            rows.lines().collect::<Vec<_>>()[1..],
-            ["*", "00000020  00 00 00 00 00 00 00 00                           |........|", "00000028"]
-        );
     }
 }

@@ -1,6 +1,6 @@
 //! Commands on objects and their pools.
 
-use super::{Done, Failed, Options, df, failed, failure, json_text, more, next_step, usage_of};
+use super::{Done, Failed, Options, df, failed, failure, json_text, more, next_step, omap, usage_of};
 use bytes::{Bytes, BytesMut};
 use client::{ClientError, Cluster, Ops, Pool};
 use serde_json::json;
@@ -43,12 +43,12 @@ pub async fn run(cluster: &Cluster, o: &Options) -> Done {
         "rmomapkey",
         "listomapkeys",
     ];
-    let is_more = more::COMMANDS.contains(&words[0]);
-    if !KNOWN.contains(&words[0]) && !is_more {
+    let (is_more, is_omap) = (more::COMMANDS.contains(&words[0]), omap::COMMANDS.contains(&words[0]));
+    if !KNOWN.contains(&words[0]) && !is_more && !is_omap {
         return Err(Failed(format!("unrecognized command {}; -h or --help for usage\nerror 22: (22) Invalid argument", words[0])));
     }
     let named = match words[..] {
-        ["list-inconsistent-pg", pool] => Some(pool),
+        ["list-inconsistent-pg" | "purge", pool] => Some(pool),
         _ => o.pool.as_deref(),
     };
     let Some(name) = named else {
@@ -71,6 +71,9 @@ pub async fn run(cluster: &Cluster, o: &Options) -> Done {
     }
     if words[0] == "ls" {
         return list(&pool, o).await;
+    }
+    if is_omap {
+        return omap::run(&pool, name, &words).await;
     }
     if is_more {
         return more::run(cluster, &pool, name, o, &words).await;
@@ -230,7 +233,7 @@ async fn get(pool: &Pool, object: &str, file: &str, mut offset: u64) -> Result<(
     }
 }
 
-fn value_or_stdin(value: &[&str]) -> Result<Bytes, Failed> {
+pub fn value_or_stdin(value: &[&str]) -> Result<Bytes, Failed> {
     match value {
         [value] => Ok(Bytes::copy_from_slice(value.as_bytes())),
         [] => {

@@ -43,7 +43,7 @@ impl Driven {
         }
         let folder = args.dir.clone();
         if folder.exists() {
-            bail!("{} is there already: the store is made in a new folder", folder.display());
+            bail!("{} is there already: name a folder that is not, with --dir, or remove this one", folder.display());
         }
         let (found, made) = given.into_iter().partition(|path| path.exists());
         let Bench { devices, memory, .. } = args;

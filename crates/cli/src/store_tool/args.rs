@@ -35,8 +35,8 @@ pub enum StoreTool {
         #[arg(long, value_parser = crate::args::parse_size)]
         size: Option<u64>,
     },
-    /// Make a store that an older humboldt made one of this version. It then fills better, and snapshots cost less; the older program can't open it any
-    /// more.
+    /// Bring a store of an older humboldt to this version: it fills better, and snapshots cost less. The older program can't open it
+    /// any more.
     Finalize,
     /// List all objects: collection, size, name.
     List,

@@ -6,6 +6,7 @@
 mod draw;
 
 use crate::connect::{Connect, block_on};
+use crate::rados::json_text;
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use client::Cluster;
@@ -24,18 +25,33 @@ pub struct TopArgs {
     /// The name of the user.
     #[arg(long, short = 'n', default_value = "client.admin")]
     name: String,
+    /// The user's name without `client.`.
+    #[arg(long, visible_alias = "user", conflicts_with = "name")]
+    id: Option<String>,
+    /// The monitors' addresses. Default: those of ceph.conf.
+    #[arg(long, short = 'm', value_name = "ADDRESS")]
+    mon_host: Option<String>,
     /// The file with the user's key.
     #[arg(long, short = 'k')]
     keyring: Option<String>,
     /// Seconds between two updates.
     #[arg(long, short = 'd', default_value_t = 1.0)]
     delay: f64,
-    /// End after this many updates.
+    /// End after this many updates. `--once` is the same as 1.
     #[arg(long)]
     count: Option<u64>,
+    /// End after the first update.
+    #[arg(long, conflicts_with = "count")]
+    once: bool,
     /// Print plain lines, as in a pipe.
-    #[arg(long)]
+    #[arg(long, short = 'b', visible_alias = "batch")]
     plain: bool,
+    /// `json`: print each update as one line of JSON, the monitor's answer itself.
+    #[arg(long, short = 'f', value_parser = ["plain", "json", "json-pretty"])]
+    format: Option<String>,
+    /// Seconds until the cluster must have answered.
+    #[arg(long, value_name = "SECONDS", default_value_t = 15.0)]
+    connect_timeout: f64,
 }
 
 /// Enters a screen of its own and hides the cursor; leaves both when it goes.
@@ -66,9 +82,17 @@ fn size() -> (usize, usize) {
 
 pub fn top(args: &TopArgs) -> Result<()> {
     let mut connect = Connect::default();
-    // A screen that stays empty for a minute says nothing.
-    connect.patience = Duration::from_secs(15);
-    let options = [("--conf", &args.conf), ("--name", &Some(args.name.clone())), ("--keyring", &args.keyring)];
+    let timeout = Some(args.connect_timeout.to_string());
+    let name = Some(args.name.clone());
+    let options = [
+        ("--conf", &args.conf),
+        ("--name", &name),
+        ("--id", &args.id),
+        ("--mon-host", &args.mon_host),
+        ("--keyring", &args.keyring),
+        // A screen that stays empty for a minute says nothing: the default is less than other commands'.
+        ("--connect-timeout", &timeout),
+    ];
     for (option, value) in options {
         if let Some(value) = value {
             connect.take(option, &mut vec![value.clone()].into_iter().peekable())?;
@@ -103,14 +127,18 @@ async fn view(cluster: &Cluster) -> Result<Value> {
 }
 
 async fn look(cluster: &Cluster, args: &TopArgs) -> Result<()> {
-    let plain = args.plain || !std::io::stdout().is_terminal();
+    let format = args.format.as_deref().filter(|format| *format != "plain");
+    let plain = args.plain || args.format.is_some() || !std::io::stdout().is_terminal();
+    let last = if args.once { Some(1) } else { args.count };
     let delay = Duration::from_secs_f64(args.delay.clamp(0.1, 3600.0));
     let first = view(cluster).await?;
     let _screen = (!plain).then(Screen::enter);
     let mut state = first;
     let mut n = 0;
     loop {
-        let text = if plain {
+        let text = if let Some(format) = format {
+            json_text(&state, format).trim_end().to_string() + "\n"
+        } else if plain {
             draw::lines(&state, n == 0)
         } else {
             let (rows, columns) = size();
@@ -122,7 +150,7 @@ async fn look(cluster: &Cluster, args: &TopArgs) -> Result<()> {
         }
         drop(out);
         n += 1;
-        if args.count.is_some_and(|count| n >= count) {
+        if last.is_some_and(|last| n >= last) {
             return Ok(());
         }
         tokio::select! {

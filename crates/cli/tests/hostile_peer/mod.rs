@@ -85,6 +85,7 @@ impl Cluster {
             data_dir: dir.display().to_string(),
             quiet: true,
             null: false,
+            spare: None,
             deployment: Default::default(),
         };
         let mut osd = osd::start(config).unwrap();

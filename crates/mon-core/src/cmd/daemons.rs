@@ -37,7 +37,7 @@ pub const COMMANDS: &[Command] = &[
 
 /// Nothing here goes by a device's age.
 fn no_predictions() -> CmdResult {
-    Err(CmdError::new(errno::EOPNOTSUPP, "devices are not told apart here, and nothing goes by how long one will last"))
+    Err(CmdError::new(errno::EOPNOTSUPP, "Humboldt predicts no disk's life: `ceph device` commands need a stock manager"))
 }
 
 /// The map of services, as `status` and `service dump` show it.

@@ -344,7 +344,7 @@ fn reset(ctx: &mut Ctx<'_>) -> CmdResult {
     if !fs.mds.up.is_empty() {
         return err(errno::EINVAL, "all MDS daemons must be inactive before a filesystem is reset: see `ceph fs fail`");
     }
-    sure(ctx, "This is for the recovery from disasters, by those who know how.")?;
+    sure(ctx, "This command is for disaster recovery: used wrongly, it loses files.")?;
     drop_followers(ctx, &fs);
     let now = UTime::from_wall_ns(ctx.clock.wall_ns);
     ctx.mon.fs.pending().reset(fs.fscid, now);

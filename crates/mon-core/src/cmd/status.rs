@@ -20,7 +20,13 @@ pub const COMMANDS: &[Command] = &[
     ),
     cmd("health unmute name=code,type=CephString,req=false", "shows a hidden health check again", "mon", "w", unmute),
     cmd("df name=detail,type=CephChoices,strings=detail,req=false", "how full the cluster and its pools are", "mon", "r", df),
-    cmd("humboldt view", "all that the page and `humboldt top` show; OSDs report each second while it is asked for", "mon", "r", view),
+    cmd(
+        "humboldt view",
+        "what the page and `humboldt top` show, as JSON; for some seconds after each call OSDs report once a second",
+        "mon",
+        "r",
+        view,
+    ),
 ];
 
 /// A span as people read it: `12s`, `3m`, `5h`, `2d`.

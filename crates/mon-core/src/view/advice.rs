@@ -47,7 +47,10 @@ const ADVICE: &[(&str, &str)] = &[
     ("BLUESTORE_SPURIOUS_READ_ERRORS", "A store returned damaged data, which was noticed. Scrub deeply, and plan to replace the disk."),
     ("RECENT_CRASH", "A daemon crashed. See ceph crash ls; archive what you have read."),
     ("AUTH_INSECURE_GLOBAL_ID_RECLAIM", "Old clients reconnect in a way that others could copy. Update them."),
-    ("AUTH_INSECURE_GLOBAL_ID_RECLAIM_ALLOWED", "Old clients may reconnect insecurely. Once all are updated, disallow it."),
+    (
+        "AUTH_INSECURE_GLOBAL_ID_RECLAIM_ALLOWED",
+        "Old clients may reconnect insecurely. Once all are updated: ceph config set mon auth_allow_insecure_global_id_reclaim false",
+    ),
 ];
 
 /// The line for a code; empty if there is none.

@@ -75,6 +75,8 @@ pub enum Event {
     AdminCommand { id: u64, command: String },
     /// The answer to [`Effect::AskDevices`].
     DevicesTold { conn: ConnId, tid: u64, told: Value },
+    /// Bytes that the process can spare for the store's caches, whatever options say.
+    SpareForCaches(u64),
     /// Going down in order: told to the monitor, whose word is waited for a while.
     Shutdown,
     /// A line for the cluster log about what the shell has seen.

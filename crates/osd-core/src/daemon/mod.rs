@@ -163,6 +163,7 @@ impl Daemon {
                 self.goodbye_at = Some(now.mono + GOODBYE);
                 self.osd_event_alone(OsdEvent::Shutdown, now, out);
             }
+            Event::SpareForCaches(bytes) => self.osd_event_alone(OsdEvent::SpareForCaches(bytes), now, out),
             Event::Seen { level, text } => self.cluster_log(level, text, now, out),
             Event::LastWords { why } => self.leave(&why, now, out),
         }

@@ -148,6 +148,7 @@ impl Shard {
             ToShard::ForceRecovery(m) => self.force_recovery(&m, cx),
             ToShard::PerfQueries(queries) => self.sh.counters.perf_queries.set(&queries),
             ToShard::Config(config) => self.take_config(config),
+            ToShard::SpareForCaches(bytes) => self.sh.take_spare(bytes),
             ToShard::Clock { osd, up_from, sent, most, now } => {
                 self.sh.clocks.heard(osd, up_from, sent, now);
                 most.into_iter().for_each(|most| self.sh.clocks.told(osd, up_from, most));

@@ -53,6 +53,8 @@ pub struct Shared {
     pub sessions: HashMap<ConnId, Session, WordHash>,
     pub classes: &'static Registry,
     pub config: Rc<Config>,
+    /// Bytes that the process can spare for the store's caches, whatever options say.
+    spare_for_caches: u64,
     pub limits: Limits,
     pub(crate) log_bounds: LogBounds,
     pub(crate) bounds: Bounds,
@@ -88,6 +90,7 @@ impl Shared {
             log_bounds: LogBounds::of(&config),
             bounds: Bounds::new(&config),
             config,
+            spare_for_caches: u64::MAX,
             wishes: Wishes::default(),
             counters: Counters::default(),
             rng: Rng::new(setup.seed),
@@ -110,12 +113,20 @@ impl Shared {
         self.limits = self.config.limits();
         self.log_bounds = LogBounds::of(&self.config);
         self.bounds.configure(&self.config);
-        // What clients have under way is bounded by itself; the store's caches give way to all the rest.
-        let besides = self.config.int("osd_client_message_size_cap") + MEMORY_BESIDES;
-        let caches = self.config.int("osd_memory_target").saturating_sub(besides);
-        self.store.limit_memory(usize::try_from(caches).unwrap_or(usize::MAX));
+        self.bound_caches();
         let age = Duration::from_secs(self.config.int("osd_op_history_duration"));
         self.counters.history.configure(self.config.int("osd_op_history_size") as usize, age);
+    }
+    /// The process can spare so many bytes for the store's caches from now on.
+    pub(crate) fn take_spare(&mut self, bytes: u64) {
+        self.spare_for_caches = bytes;
+        self.bound_caches();
+    }
+    fn bound_caches(&mut self) {
+        // What clients have under way is bounded by itself; the store's caches give way to all the rest.
+        let besides = self.config.int("osd_client_message_size_cap") + MEMORY_BESIDES;
+        let caches = self.config.int("osd_memory_target").saturating_sub(besides).min(self.spare_for_caches);
+        self.store.limit_memory(usize::try_from(caches).unwrap_or(usize::MAX));
     }
     /// How many entries a group's log shall have.
     pub fn log_target(&self) -> usize {
