@@ -142,8 +142,7 @@ impl Shared {
         let (places, priority_min) = (self.config.int("osd_max_backfills") as usize, self.config.int("osd_min_recovery_priority") as u32);
         self.local_places.configure(places, priority_min);
         self.remote_places.configure(places, priority_min);
-        let age = std::time::Duration::from_secs(self.config.int("osd_op_history_duration"));
-        self.history.configure(self.config.int("osd_op_history_size") as usize, age);
+        self.history.configure(&self.config);
     }
     /// What Control is to hear, one after the other.
     #[inline]

@@ -41,6 +41,7 @@ mod stock;
 mod stock_duties;
 pub mod stock_faults;
 mod stock_rogue;
+mod stock_shapes;
 mod stock_tentacle;
 mod thrash;
 mod turns;
@@ -117,6 +118,7 @@ pub fn cases() -> Vec<Case> {
         under_way::CASES,
         vectors::CASES,
         stock::CASES,
+        stock_shapes::CASES,
         stock_duties::CASES,
         stock_faults::CASES,
         stock_rogue::CASES,

@@ -55,6 +55,8 @@ const WAITING: &[(&str, u32)] = &[
     ("guide_with_gateways", 20),
     ("guide_with_a_dead_disk", 25),
     ("guide_with_several_machines", 30),
+    ("stock_and_our_osds_tell_alike", 25),
+    ("stock_and_our_osds_tell_alike_20.2", 25),
     ("guide_with_mirrored_images", 60), // copies and daemons' reports are waited for
     ("guide_with_two_zones", 60),
 ];

@@ -37,6 +37,7 @@ use crate::shared::Cx;
 use found::{Comparing, Found};
 use results::Results;
 use run::{Env, Order, Out, Pace, Scrub};
+pub(crate) use schedule::Planned;
 use slots::ScrubSlots;
 use store::StoreError;
 use types::{HObject, ObjectStatSum, PgShard, PgStat, SpgId};
