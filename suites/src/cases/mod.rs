@@ -21,7 +21,7 @@ mod kill9;
 mod lab;
 mod manager;
 mod maps;
-mod mixed;
+pub mod mixed;
 mod notify;
 pub mod order;
 mod own_programs;
@@ -38,8 +38,12 @@ mod security;
 mod services;
 mod stale_read;
 mod stock;
+mod stock_damage;
 mod stock_duties;
 pub mod stock_faults;
+mod stock_large;
+mod stock_logs;
+mod stock_moved;
 mod stock_rogue;
 mod stock_shapes;
 mod stock_tentacle;
@@ -118,6 +122,9 @@ pub fn cases() -> Vec<Case> {
         under_way::CASES,
         vectors::CASES,
         stock::CASES,
+        stock_damage::CASES,
+        stock_large::CASES,
+        stock_moved::CASES,
         stock_shapes::CASES,
         stock_duties::CASES,
         stock_faults::CASES,
