@@ -13,7 +13,7 @@
 //! that is `…` stands for any number of lines. Ids, keys, times, sizes and other measured numbers count as equal ([`plain`]). A command that only looks is
 //! run again until it shows what the page shows; after one that ends in `&` its output is waited for.
 
-use crate::clients::{Release, pacific_gateways, rbd_mirror, reef_daemons, reef_radosgw};
+use crate::clients::{Release, daemons, pacific_gateways, rbd_mirror, reef_radosgw};
 use crate::cluster::binary;
 use crate::pace::as_at_rest;
 use crate::run::root;
@@ -262,8 +262,20 @@ impl Drop for Shell {
 /// Scripts in `bin` that run stock programs of a chroot as if they were here.
 fn stand_ins(bin: &Path, root: &str) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    let programs =
-        ["ceph", "rados", "rbd", "ceph-mon", "ceph-mgr", "ceph-authtool", "monmaptool", "rbd-mirror", "radosgw", "radosgw-admin"];
+    let programs = [
+        "ceph",
+        "rados",
+        "rbd",
+        "ceph-mon",
+        "ceph-mgr",
+        "ceph-osd",
+        "ceph-authtool",
+        "monmaptool",
+        "crushtool",
+        "rbd-mirror",
+        "radosgw",
+        "radosgw-admin",
+    ];
     for program in programs {
         let path = bin.join(program);
         // By its whole path: this folder is seen in the chroot, too.
@@ -304,7 +316,7 @@ pub fn run(shared: &Path, is_wanted: impl Fn(&str) -> bool, update: bool) -> Res
         pacific_gateways()?;
     }
     if !lanes[1].is_empty() {
-        reef_daemons()?;
+        lanes[1].iter().try_for_each(|page| daemons(page.release))?;
         let names = |program: &str| lanes[1].iter().any(|page| page.text.contains(program));
         if names("radosgw ") {
             reef_radosgw()?;

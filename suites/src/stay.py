@@ -2,6 +2,7 @@
 
     stay.py ask                             answers command lines of `ceph` from its input, each with a line of JSON, until that ends
     stay.py write|verify POOL TAG COUNT     so many objects, each with its own content
+    stay.py large|changed|whole POOL        makes objects that are large in each way, changes them beside a snapshot, says whether all is there
 
 Which cluster: CEPH_CONF. Commands are checked and sent by what the `ceph` tool itself uses for that.
 """
@@ -69,8 +70,84 @@ def objects(verb, pool, tag, count):
                 sys.exit(f"{name} is not what was written")
 
 
+# Of omap 30 MiB, of attributes as large as a BlueStore takes, and of data as much as `osd_max_write_size` lets through at once.
+KEYS, VALUE, ATTR, ATTRS, DATA = 200_000, 130, 65536, 4, 90 << 20
+SNAPSHOT = "before"
+
+
+def key(n):
+    return f"{n:020}"
+
+
+def value(n, age):
+    return f"{age} {n} ".encode().ljust(VALUE, b".")
+
+
+def attr(n, age):
+    return bytes([65 + n + age]) * ATTR
+
+
+def data(age):
+    return f"{age} of what is large. ".encode() * (DATA // 20)
+
+
+def set_keys(pool, numbers, age):
+    for first in range(0, len(numbers), 20_000):
+        some = numbers[first : first + 20_000]
+        with rados.WriteOpCtx() as op:
+            pool.set_omap(op, tuple(key(n) for n in some), tuple(value(n, age) for n in some))
+            pool.operate_write_op(op, "omap")
+
+
+def large(pool):
+    set_keys(pool, range(KEYS), 0)
+    for n in range(ATTRS):
+        pool.set_xattr("attrs", f"a{n}", attr(n, 0))
+    pool.write_full("data", data(0))
+
+
+def changed(pool):
+    pool.create_snap(SNAPSHOT)
+    set_keys(pool, range(0, KEYS, 10), 1)
+    pool.set_xattr("attrs", "a1", attr(1, 1))
+    pool.write_full("data", data(1))
+
+
+def is_whole(pool, age):
+    """Everything as it was before the change, or after it."""
+    found, after = 0, ""
+    while True:
+        with rados.ReadOpCtx() as op:
+            rows, _ = pool.get_omap_vals(op, after, "", 10_000)
+            pool.operate_read_op(op, "omap")
+            some = list(rows)
+        for name, got in some:
+            if name != key(found) or got != value(found, age if found % 10 == 0 else 0):
+                sys.exit(f"omap {name} is {got[:20]}")
+            found, after = found + 1, name
+        if not some:
+            break
+    if found != KEYS:
+        sys.exit(f"{found} keys")
+    for n in range(ATTRS):
+        if pool.get_xattr("attrs", f"a{n}") != attr(n, age if n == 1 else 0):
+            sys.exit(f"attribute a{n}")
+    due = data(age)
+    if pool.read("data", len(due) + 1) != due:
+        sys.exit("data")
+
+
+def whole(pool):
+    is_whole(pool, 1)
+    pool.set_read(pool.lookup_snap(SNAPSHOT).snap_id)
+    is_whole(pool, 0)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "ask":
         ask()
+    elif len(sys.argv) == 3:
+        with client() as cluster, cluster.open_ioctx(sys.argv[2]) as pool:
+            {"large": large, "changed": changed, "whole": whole}[sys.argv[1]](pool)
     else:
         objects(*sys.argv[1:])

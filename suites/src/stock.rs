@@ -23,6 +23,9 @@ pub const COMMAND: Duration = Duration::from_secs(90);
 /// How long one look at a state may take. A stock client that comes while the monitors elect can hang for good: the next one doesn't.
 pub const LOOK: Duration = Duration::from_secs(15);
 
+/// How long objects that are large may take.
+const LARGE: Duration = Duration::from_secs(300);
+
 /// Daemons of one cluster, each with the way to start it again.
 pub struct Daemons {
     pub dir: PathBuf,
@@ -218,6 +221,13 @@ impl Daemons {
     }
     pub fn verify(&self, pool: &str, tag: &str, count: usize) -> Result<()> {
         self.objects("verify", pool, tag, count)
+    }
+    /// Objects that are large in each way: `large` makes them, `changed` changes them beside a snapshot, `whole` reads them and the
+    /// snapshot.
+    pub fn large_objects(&self, verb: &str, pool: &str) -> Result<()> {
+        let out = run(&mut self.stay(&format!("{verb} {pool}")), LARGE)?;
+        ensure!(out.ok(), "{verb} in {pool} ended with {}: {}", out.code, out.stderr);
+        Ok(())
     }
     fn objects(&self, verb: &str, pool: &str, tag: &str, count: usize) -> Result<()> {
         let out = run(&mut self.stay(&format!("{verb} {pool} {tag} {count}")), COMMAND)?;

@@ -9,7 +9,7 @@ use anyhow::{Result, bail, ensure};
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use suites::cases::{Case, cases, order, stock_faults};
+use suites::cases::{Case, cases, mixed, order, stock_faults};
 use suites::clients::Release;
 use suites::cluster::Build;
 use suites::lanes::Queue;
@@ -161,9 +161,9 @@ pub fn clients(allow_skips: bool, only: Option<&str>) -> Result<()> {
 
 /// Those among stock daemons; with `long` those too that take longer than CI has.
 pub fn stock_daemons(long: bool, only: Option<&str>) -> Result<()> {
-    let more = if long { stock_faults::LONG } else { &[] };
+    let more = if long { [stock_faults::LONG, mixed::LONG].concat() } else { Vec::new() };
     let among = |c: &Case| c.name.starts_with("stock_") && only.is_none_or(|o| c.name.contains(o));
-    all_of(Chosen::cases(cases().into_iter().chain(more.iter().copied()).filter(among).collect()), None, false)
+    all_of(Chosen::cases(cases().into_iter().chain(more).filter(among).collect()), None, false)
 }
 
 /// The crates whose decoders read what peers send; each has a test called `fuzz_...`.

@@ -68,15 +68,15 @@ impl CrushMap {
     pub fn do_rule(&self, rule: u32, x: u32, max: usize, weights: &[u32], pool: i64, scratch: &mut Scratch) -> Vec<i32> {
         let mut result = Vec::new();
         let Some(rule) = self.rule(rule) else { return result };
+        if rule.is_msr() {
+            return rule.maps_nothing(max);
+        }
         let mapping = Mapping { map: self, weights, args: self.choose_args_for(pool), x };
         let t = &self.tunables;
         // The tunable counts retries, the code tries.
-        let mut choose_tries = t.choose_total_tries.min(TRIES_MAX) + 1;
-        let mut leaf_tries = 0;
-        let mut local = t.choose_local_tries.min(TRIES_MAX);
-        let mut local_fallback = t.choose_local_fallback_tries.min(TRIES_MAX);
-        let mut vary_r = u32::from(t.chooseleaf_vary_r);
-        let mut stable = t.chooseleaf_stable != 0;
+        let (mut choose_tries, mut leaf_tries) = (t.choose_total_tries.min(TRIES_MAX) + 1, 0);
+        let (mut local, mut local_fallback) = (t.choose_local_tries.min(TRIES_MAX), t.choose_local_fallback_tries.min(TRIES_MAX));
+        let (mut vary_r, mut stable) = (u32::from(t.chooseleaf_vary_r), t.chooseleaf_stable != 0);
         let Scratch { work, out, leaves, permutation } = scratch;
         work.clear();
 

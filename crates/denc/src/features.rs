@@ -106,9 +106,17 @@ pub const SERVER_SQUID: u64 = 1 << 49 | INCARNATION_2;
 /// Encodings of Tentacle: no 18.2 daemon advertises it, but clients of that release do.
 pub const SERVER_TENTACLE: u64 = 1 << 50 | INCARNATION_2;
 
+/// CRUSH rules that retry over several steps: no 18.2 daemon advertises it.
+pub const CRUSH_MSR: u64 = 1 << 38 | INCARNATION_2;
+
 /// Features of releases after 18.2 that our OSDs advertise.
 pub const LATER: &[Feature] = &[
     Feature { name: "SERVER_SQUID", mask: SERVER_SQUID, obliges: "nothing on the wire: a cluster that requires OSDs of Squid asks for it" },
+    Feature {
+        name: "CRUSH_MSR",
+        mask: CRUSH_MSR,
+        obliges: "to keep and pass on maps with rules of kinds 4 and 5; once a pool has one, a cluster opens no session with an OSD that lacks it",
+    },
     Feature {
         name: "SERVER_TENTACLE",
         mask: SERVER_TENTACLE,
@@ -117,7 +125,7 @@ pub const LATER: &[Feature] = &[
 ];
 /// Advertised by our OSDs in every session, as by stock OSDs of 20.2. A monitor raises the release that it requires once all OSDs have
 /// booted with its feature.
-pub const OSD_SUPPORTED: u64 = SUPPORTED | SERVER_SQUID | SERVER_TENTACLE;
+pub const OSD_SUPPORTED: u64 = SUPPORTED | CRUSH_MSR | SERVER_SQUID | SERVER_TENTACLE;
 
 /// True if `features` holds every bit of `mask`.
 pub const fn has(features: u64, mask: u64) -> bool {
@@ -154,6 +162,6 @@ mod tests {
     #[test]
     fn an_osd_has_what_reef_has_and_the_later_ones() {
         assert_eq!(OSD_SUPPORTED, LATER.iter().fold(SUPPORTED, |all, later| all | later.mask));
-        assert_eq!(OSD_SUPPORTED & !SUPPORTED, 3 << 49);
+        assert_eq!(OSD_SUPPORTED & !SUPPORTED, 3 << 49 | 1 << 38);
     }
 }

@@ -185,3 +185,24 @@ fn answers_have_the_form_that_is_asked_for() {
     let told: Value = serde_json::from_str(&w.tell(admin, r#"{"prefix":"version","format":"json"}"#).2).unwrap();
     assert_eq!(told["release_type"], "stable");
 }
+
+/// Tools set and read them, so they are kept; an operator must not take the answer for an effect.
+#[test]
+fn a_setting_of_a_pool_that_has_no_effect_says_so() {
+    let (mut w, admin) = cluster(1);
+    w.ok(admin, r#"{"prefix":"osd pool create","pool":"p","pg_num":1}"#);
+    for (var, val, is_heard) in [
+        ("compression_mode", "aggressive", false),
+        ("compression_algorithm", "zstd", false),
+        ("csum_type", "xxhash64", false),
+        ("dedup_chunk_algorithm", "fastcdc", false),
+        ("noscrub", "true", true),
+        ("scrub_min_interval", "600", true),
+    ] {
+        let (result, told, _) = w.command(admin, &format!(r#"{{"prefix":"osd pool set","pool":"p","var":"{var}","val":"{val}"}}"#));
+        assert!(result == 0 && told.contains(&format!("{var} to {val}")), "{result}: {told}");
+        assert_eq!(told.contains("has no effect"), !is_heard, "{told}");
+    }
+    let kept = w.ok(admin, r#"{"prefix":"osd pool get","pool":"p","var":"compression_mode","format":"json"}"#);
+    assert!(kept.contains("aggressive"), "{kept}");
+}

@@ -131,6 +131,8 @@ pub const HEEDED: &[Heeded] = &[
     row("osd_op_complaint_time", "osd,mgr", "Seconds after which a request is slow (`SLOW_OPS`)."),
     row("osd_op_history_duration", "osd", "Seconds for which finished requests are remembered."),
     row("osd_op_history_size", "osd", "Finished requests that are remembered."),
+    row("osd_op_history_slow_op_size", "osd", "Finished requests that were slow and are remembered beside those."),
+    row("osd_op_history_slow_op_threshold", "osd", "Seconds from which on a finished request counts as slow."),
     row("osd_op_thread_suicide_timeout", "osd", "Seconds after which the watchdog ends an OSD whose loop stands still."),
     row("osd_op_thread_timeout", "osd", "Seconds after which the watchdog says so."),
     row("osd_pg_log_dups_tracked", "osd", "Requests whose answers outlive the log."),

@@ -5,7 +5,7 @@ use crate::control::boot::version_of;
 use crate::event::{ConnId, DeviceQuestion, Effect};
 use crate::joint::ToShard;
 use crate::osd::Osd;
-use crate::perf::{C, Perf};
+use crate::perf::{self, C, Perf};
 use crate::shared::EventCx;
 use bytes::Bytes;
 use messages::{MCommand, MCommandReply, Message, RawMessage};
@@ -89,12 +89,30 @@ const COMMANDS: &[Command] = &[
     row("config unset name=var,type=CephString", "config unset <field>: unset a config variable", |osd, asked, _| {
         now(osd.control.config_unset(asked.text("var")))
     }),
+    row("counter dump", "dump all labeled and non-labeled counters and their values", |osd, _, _| now(ok(perf::labeled(osd.counters())))),
+    row("counter schema", "dump all labeled and non-labeled counters schemas", |osd, _, _| {
+        let mut schema = Perf::schema();
+        perf::throttles(osd.control.budget().stats()).into_iter().for_each(|(name, _)| schema[name] = perf::throttle_schema());
+        now(ok(perf::labeled(schema)))
+    }),
     row("dump_background_work", "show what the OSD does by itself, and what that waits for", |osd, _, _| now(ok(osd.background_work()))),
     row("dump_blocked_ops name=filterstr,type=CephString,n=N,req=false", "show the blocked ops currently in flight", Osd::tell_blocked_ops),
     row("dump_blocklist", "dump blocklisted clients and times", Osd::tell_blocklist),
-    row("dump_historic_ops name=filterstr,type=CephString,n=N,req=false", "show recent ops", Osd::tell_historic_ops),
+    row("dump_historic_ops name=filterstr,type=CephString,n=N,req=false", "show recent ops", |osd, _, cx| {
+        now(ok(osd.shard.history(cx.clock).dump(cx.clock)))
+    }),
+    row(
+        "dump_historic_ops_by_duration name=filterstr,type=CephString,n=N,req=false",
+        "show slowest recent ops, sorted by duration",
+        |osd, _, cx| now(ok(osd.shard.history(cx.clock).dump_by_duration(cx.clock))),
+    ),
+    row("dump_historic_slow_ops name=filterstr,type=CephString,n=N,req=false", "show slowest recent ops", |osd, _, cx| {
+        now(ok(osd.shard.history(cx.clock).dump_slow(cx.clock)))
+    }),
     row("dump_mempools", "what memory is used for, by pool", |osd, _, _| now(ok(osd.shard.told().memory()))),
     row("dump_pg_recovery_stats", "dump pg recovery statistics", |osd, _, _| now(ok(osd.shard.told().peering_times()))),
+    row("dump_recovery_reservations", "show recovery reservations", |osd, _, _| now(ok(osd.shard.told().places()))),
+    row("dump_scrubs", "print scheduled scrubs", |osd, _, cx| now(ok(osd.shard.told().scrubs(cx.clock)))),
     row("dump_ops_in_flight name=filterstr,type=CephString,n=N,req=false", "show the ops currently in flight", |osd, _, cx| {
         now(ok(osd.shard.told().dump_ops(cx.clock, 0.0)))
     }),
@@ -220,12 +238,17 @@ impl Osd {
         self.tell_shard(ToShard::Compact { asked: Some((asked.conn, asked.tid)) }, cx);
         None
     }
-    fn tell_perf_dump(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
+    /// All counters as they are now.
+    fn counters(&mut self) -> Value {
         self.shard.refresh_gauges(self.control.pinged());
         let mut dump = self.shard.told().perf().dump();
-        for (name, throttle) in crate::perf::throttles(self.control.budget().stats()) {
+        for (name, throttle) in perf::throttles(self.control.budget().stats()) {
             dump[name] = throttle;
         }
+        dump
+    }
+    fn tell_perf_dump(&mut self, asked: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
+        let mut dump = self.counters();
         if let Some(logger) = asked.given("logger").filter(|l| !l.is_empty()) {
             let Some(of) = dump.get(logger).cloned() else { return now(ok(json!({}))) };
             dump = json!({ logger: of });
@@ -256,10 +279,6 @@ impl Osd {
         dump["num_blocked_ops"] = dump["num_ops"].take();
         dump.as_object_mut().expect("an object").remove("num_ops");
         now(ok(dump))
-    }
-    fn tell_historic_ops(&mut self, _: &Asked<'_>, cx: &mut EventCx<'_>) -> Option<Answer> {
-        let (size, duration) = (self.control.config().int("osd_op_history_size"), self.control.config().int("osd_op_history_duration"));
-        now(ok(json!({ "size": size, "duration": duration, "ops": self.shard.dump_history(cx.clock) })))
     }
     fn tell_blocklist(&mut self, _: &Asked<'_>, _: &mut EventCx<'_>) -> Option<Answer> {
         let dump = |list: &std::collections::BTreeMap<types::EntityAddr, UTime>| -> Value {

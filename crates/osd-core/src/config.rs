@@ -105,6 +105,8 @@ const TOLD: &[&str] = &[
     "osd_min_pg_log_entries",
     "osd_op_history_duration",
     "osd_op_history_size",
+    "osd_op_history_slow_op_size",
+    "osd_op_history_slow_op_threshold",
     "osd_op_num_shards",
     "osd_op_num_threads_per_shard",
     "osd_op_queue",

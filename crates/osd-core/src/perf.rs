@@ -117,6 +117,37 @@ pub fn throttles(budget: base::BudgetStats) -> [(&'static str, Value); 2] {
     ]
 }
 
+/// Each of those throttles' counters as `counter schema` describes them: of no interest to those that collect figures.
+pub fn throttle_schema() -> Value {
+    let one = |kind: Kind, text: &str| described(kind, 0, 0, "", text);
+    json!({
+        "val": one(Kind::Gauge, "Currently available throttle"),
+        "max": one(Kind::Gauge, "Max value for throttle"),
+        "get": one(Kind::Counter, "Gets"),
+        "waiting": one(Kind::Gauge, "Requests that wait"),
+    })
+}
+
+/// A counter as `perf schema` describes it.
+fn described(kind: Kind, unit: u8, priority: u8, nick: &str, text: &str) -> Value {
+    let (metric, value) = match kind {
+        Kind::Counter => ("counter", "integer"),
+        Kind::Gauge => ("gauge", "integer"),
+        Kind::TimeAvg => ("gauge", "real-integer-pair"),
+    };
+    json!({
+        "type": kind.bits(), "metric_type": metric, "value_type": value, "description": text, "nick": nick,
+        "priority": priority, "units": if unit == 1 { "bytes" } else { "none" },
+    })
+}
+
+/// `perf dump` or `perf schema` as `counter dump` and `counter schema` show them: each group of counters as a list with an entry for each
+/// set of labels, of which ours have none.
+pub fn labeled(groups: Value) -> Value {
+    let Value::Object(groups) = groups else { unreachable!("groups of counters are an object") };
+    Value::Object(groups.into_iter().map(|(name, counters)| (name, json!([{ "labels": {}, "counters": counters }]))).collect())
+}
+
 /// Values of all counters.
 #[derive(Debug, Clone)]
 pub struct Perf {
@@ -187,18 +218,7 @@ impl Perf {
     pub fn schema() -> Value {
         let mut osd = Map::new();
         for (name, kind, unit, prio, nick, text) in COUNTERS {
-            let (metric, value) = match kind {
-                Kind::Counter => ("counter", "integer"),
-                Kind::Gauge => ("gauge", "integer"),
-                Kind::TimeAvg => ("gauge", "real-integer-pair"),
-            };
-            osd.insert(
-                (*name).into(),
-                json!({
-                    "type": kind.bits(), "metric_type": metric, "value_type": value, "description": text, "nick": nick,
-                    "priority": prio, "units": if *unit == 1 { "bytes" } else { "none" },
-                }),
-            );
+            osd.insert((*name).into(), described(*kind, *unit, *prio, nick, text));
         }
         json!({ "osd": osd })
     }
@@ -207,6 +227,18 @@ impl Perf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counters_with_labels_are_those_without_in_a_list() {
+        let (dump, schema) = (labeled(Perf::default().dump()), labeled(Perf::schema()));
+        for shown in [&dump, &schema] {
+            assert_eq!((&shown["osd"][0]["labels"], shown["osd"].as_array().map(Vec::len)), (&json!({}), Some(1)));
+        }
+        let counters = |shown: &Value| shown["osd"][0]["counters"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(counters(&dump), counters(&schema));
+        assert_eq!(dump["osd"][0]["counters"]["op_latency"]["avgcount"], 0);
+        assert_eq!(schema["osd"][0]["counters"]["op_latency"]["value_type"], "real-integer-pair");
+    }
 
     #[test]
     fn a_span_is_in_the_first_bin_whose_bound_is_not_below_it() {

@@ -12,6 +12,7 @@
 //! Source of the facts: Ceph 18.2 `src/common/AsyncReserver.h`.
 
 use crate::planted::{Bug, planted};
+use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::SpgId;
@@ -79,6 +80,18 @@ impl Reserver {
     /// What came of it since it was asked last, in order.
     pub fn take_news(&mut self) -> Option<(SpgId, News)> {
         self.news.pop_front()
+    }
+
+    /// By stock's names: `queues` has what waits, by priority, and `in_progress` what has a place.
+    pub fn dump(&self) -> Value {
+        let item = |pgid: &SpgId, priority: u32| json!({ "item": pgid.to_string(), "prio": priority, "can_preempt": true });
+        let mut queues: BTreeMap<u32, Vec<Value>> = BTreeMap::new();
+        for (Reverse(priority), _, pgid) in &self.queue {
+            queues.entry(*priority).or_default().push(item(pgid, *priority));
+        }
+        let queues: Vec<Value> = queues.iter().map(|(priority, items)| json!({ "priority": priority, "items": items })).collect();
+        let held: Vec<Value> = self.held.iter().map(|(pgid, priority)| item(pgid, *priority)).collect();
+        json!({ "max_allowed": self.places, "min_priority": self.priority_min, "queues": queues, "in_progress": held })
     }
 
     /// True if this group has a place.
@@ -150,6 +163,19 @@ mod tests {
         assert_eq!(news(&mut r), [], "below the least priority");
         r.configure(2, 0);
         assert_eq!(news(&mut r), [(4, News::Granted)]);
+    }
+
+    #[test]
+    fn what_waits_is_shown_by_priority_and_what_has_a_place_beside_it() {
+        let mut r = Reserver::new(1, 0);
+        [(1, 180), (2, 100), (3, 100), (4, 140)].into_iter().for_each(|(seed, priority)| r.ask(group(seed), priority));
+        let shown = r.dump();
+        let items = |list: &Value| list.as_array().unwrap().iter().map(|i| i["item"].as_str().unwrap().to_string()).collect::<Vec<_>>();
+        assert_eq!((&shown["max_allowed"], &shown["min_priority"]), (&json!(1), &json!(0)));
+        assert_eq!(items(&shown["in_progress"]), ["1.1"]);
+        let queues = shown["queues"].as_array().unwrap();
+        assert_eq!(queues.iter().map(|q| q["priority"].as_u64()).collect::<Vec<_>>(), [Some(100), Some(140)]);
+        assert_eq!(queues.iter().map(|q| items(&q["items"])).collect::<Vec<_>>(), [vec!["1.2", "1.3"], vec!["1.4"]]);
     }
 
     /// Whatever is asked and given back, no more hold a place than there are, and none waits while one is free.

@@ -52,6 +52,16 @@ impl Machine {
         }
         out
     }
+    /// The physical devices of the device of this name.
+    pub fn physical_below(&self, name: &str) -> BTreeSet<String> {
+        let mut out = BTreeSet::new();
+        self.physical(name, DEPTH_MAX, &mut out);
+        out
+    }
+    /// A text that the kernel has of a device, such as `queue/rotational`.
+    pub fn about(&self, dev: &str, what: &str) -> Option<String> {
+        self.text(&format!("sys/class/block/{dev}/{what}"))
+    }
     /// What a partition is of, what a logical device lies on.
     fn physical(&self, name: &str, depth: usize, out: &mut BTreeSet<String>) {
         let sys = self.0.join("sys/class/block").join(name);

@@ -12,6 +12,7 @@ pub mod deployment;
 mod devices;
 mod hanging;
 mod metadata;
+mod parts;
 mod ports;
 mod receive_buffers;
 mod run;

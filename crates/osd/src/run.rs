@@ -5,7 +5,7 @@ use crate::shell::{Shell, Status};
 use crate::store::OpenStore;
 use crate::wake::StoreWake;
 use crate::watchdog::{Standing, Stands, Watchdog};
-use crate::{Me, OsdConfig, StoreConfig, bootstrap, hanging, metadata, ports};
+use crate::{Me, OsdConfig, StoreConfig, bootstrap, hanging, metadata, parts, ports};
 use anyhow::{Context, Result, anyhow};
 use base::breadcrumb::Breadcrumb;
 use cephx::{ClientAuth, Entropy, Identity, RotatingSecrets, mode};
@@ -390,14 +390,16 @@ fn start_setup(config: &OsdConfig, bound: &[EntityAddrVec], devices: &BTreeSet<S
     let how = &config.deployment;
     // TiB with four places, as stock OSDs of the same size have it.
     let size_tib = || ((config.store.size() as f64 / (1_u64 << 40) as f64 * 1e4).round() / 1e4).max(0.0001);
-    let about_devices = Machine::this().metadata(devices).into_iter().map(|(name, value)| (name.to_string(), value));
+    let machine = Machine::this();
+    let about_devices = machine.metadata(devices).into_iter().map(|(name, value)| (name.to_string(), value));
+    let about_parts = parts::metadata(&config.store, &machine);
     StartSetup {
         boot: BootInfo {
             public: bound[0].clone(),
             cluster: bound[1].clone(),
             hb_front: bound[2].clone(),
             hb_back: bound[3].clone(),
-            metadata: metadata::collect(&config.data_dir).into_iter().chain(about_devices).collect(),
+            metadata: metadata::collect(&config.data_dir).into_iter().chain(about_devices).chain(about_parts).collect(),
         },
         cluster_fsid: how.cluster_fsid,
         device_class: Some(how.device_class.clone()).filter(|class| how.update_class && !class.is_empty()),

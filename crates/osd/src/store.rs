@@ -233,7 +233,8 @@ pub fn has_holes(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.blocks() * UNIT < m.len())
 }
 
-fn len_of(path: &Path) -> Result<u64> {
+/// Bytes of a file or device.
+pub fn len_of(path: &Path) -> Result<u64> {
     use std::io::{Seek, SeekFrom};
     let mut file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
     Ok(file.seek(SeekFrom::End(0))?)

@@ -10,8 +10,9 @@ use crate::clients::Release::{self, Reef, Tentacle};
 use crate::clients::reef_radosgw;
 use crate::gateway::{Gateway, admin, objects_of_data};
 use crate::run::{run, until};
+use crate::share::turn;
 use crate::stock::{Daemons, PATIENCE, Plane, stock_control_plane, stock_osd};
-use crate::workload::{SMALL, judge};
+use crate::workload::{MIXES as WHOLE, Mix, SMALL, judge};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -21,6 +22,13 @@ pub const CASES: &[Case] = &[
     Case { name: "stock_and_our_osds_in_one_group", needs: &[Reef], run: || mixed(Reef) },
     Case { name: "stock_and_our_osds_in_one_group_20.2", needs: &[Tentacle], run: || mixed(Tentacle) },
     Case { name: "stock_and_our_osds_take_a_bucket_in_turn", needs: &[Reef], run: bucket_in_turn },
+    Case { name: "stock_and_our_osds_under_one_mix_by_turns", needs: &[Reef, Tentacle], run: mix_by_turns },
+];
+
+/// The whole mixes, one after the other, of each release and for each kind of leader.
+pub const LONG: &[Case] = &[
+    Case { name: "stock_and_our_osds_under_all_mixes", needs: &[Reef], run: || all_mixes(Reef) },
+    Case { name: "stock_and_our_osds_under_all_mixes_20.2", needs: &[Tentacle], run: || all_mixes(Tentacle) },
 ];
 
 /// Upstream's mix of operations with snapshots, on small objects. Its own limit in seconds is far beyond what the operations take.
@@ -59,12 +67,16 @@ fn groups(d: &Daemons) -> Result<Vec<Value>> {
 }
 /// Waits until every group is clean on all three, by a map that every OSD that is up has.
 pub(super) fn clean(d: &Daemons, what: &str) -> Result<()> {
+    clean_with(d, 3, what)
+}
+/// The same of a pool of that many copies.
+fn clean_with(d: &Daemons, copies: usize, what: &str) -> Result<()> {
     let epoch = d.json("ceph osd dump")?["epoch"].as_u64().context("an epoch")?;
     // A group that also trims snapshots has all its copies.
     let is_clean = |pg: &Value| {
         let is_new = pg["reported_epoch"].as_u64().is_some_and(|reported| reported >= epoch);
         let all_copies = pg["state"].as_str().is_some_and(|state| state.starts_with("active+clean"));
-        is_new && all_copies && pg["acting"].as_array().is_some_and(|acting| acting.len() == 3)
+        is_new && all_copies && pg["acting"].as_array().is_some_and(|acting| acting.len() == copies)
     };
     // Each is looked at by itself: beside a workload that makes snapshots they may never all be reported at one moment.
     let mut seen = BTreeSet::new();
@@ -107,13 +119,16 @@ pub(super) fn three_copies(d: &Daemons) -> Result<()> {
 
 /// Every copy is what the others are, by the word of the one that leads.
 pub(super) fn copies_agree(d: &Daemons) -> Result<()> {
+    copies_agree_with(d, 3)
+}
+fn copies_agree_with(d: &Daemons, copies: usize) -> Result<()> {
     let scrubbed = all_scrubbed(PATIENCE, || groups(d), || d.must("ceph osd pool deep-scrub mixed").map(drop))?;
     ensure!(scrubbed, "not every group was scrubbed: {}", d.must("ceph pg dump pgs_brief")?);
     let damaged: Vec<String> = groups(d)?.iter().filter(|pg| is_damaged(pg)).map(|pg| pg["pgid"].to_string().replace('"', "")).collect();
     let differences: Result<Vec<String>> =
         damaged.iter().map(|pgid| d.must(&format!("rados list-inconsistent-obj {pgid} --format=json"))).collect();
     ensure!(damaged.is_empty(), "copies differ in {damaged:?}: {differences:?}");
-    clean(d, "clean groups after the scrub")
+    clean_with(d, copies, "clean groups after the scrub")
 }
 
 fn mixed(release: Release) -> Result<()> {
@@ -141,6 +156,90 @@ fn mixed(release: Release) -> Result<()> {
     ended_well(tests)?;
     clean(&d, "clean groups at the end")?;
     copies_agree(&d)
+}
+
+/// Which kind of OSD leads the groups, as far as that kind is up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leader {
+    Ours,
+    Stock,
+}
+
+/// Upstream's mix of that letter with so many operations on groups of two stock OSDs and one of ours, or one and two, while each OSD dies
+/// once. `size` is the pool's number of copies.
+fn under_mix(release: Release, mix: &Mix, leader: Leader, size: usize, ops: u32) -> Result<()> {
+    release.install_tests()?;
+    let plane = Plane { monitors: 1, release, manager: release, ..Plane::default() };
+    let mut d = stock_control_plane(&format!("mix-{}-{}-{leader:?}-{size}", mix.letter, release.version()), &plane)?;
+    stock_osd(&mut d, 0, "bluestore")?;
+    match leader {
+        Leader::Ours => d.new_ours(1, "ssd", &["--store", "block", "--size", "2G"])?,
+        Leader::Stock => stock_osd(&mut d, 1, "bluestore")?,
+    }
+    d.new_ours(2, "ssd", &["--store", "block", "--size", "2G"])?;
+    d.wait_up(3)?;
+    three_copies(&d)?;
+    let followers: &[u32] = if leader == Leader::Ours { &[0] } else { &[2] };
+    for osd in followers {
+        d.must(&format!("ceph osd primary-affinity {osd} 0"))?;
+    }
+    if size == 2 {
+        d.must("ceph osd pool set mixed size 2")?;
+        d.must("ceph osd pool set mixed min_size 1")?;
+    }
+    clean_with(&d, size, "clean groups before the mix")?;
+    let led: Vec<Option<u64>> = groups(&d)?.iter().map(|pg| pg["acting_primary"].as_u64()).collect();
+    // With two copies both may be a follower's.
+    ensure!(size == 2 || followers.iter().all(|osd| !led.contains(&Some(u64::from(*osd)))), "{followers:?} lead: {led:?}");
+    let objects = if mix.letter == 'E' {
+        "--objects 50 --max-in-flight 16 --size 4000000 --min-stride-size 400000 --max-stride-size 800000"
+    } else {
+        SMALL
+    };
+    let mut cmd = release.command(&d.conf, "ceph_test_rados");
+    cmd.args(["--pool", "mixed", "--max-ops", &ops.to_string(), "--max-seconds", "1200"]).args(objects.split_whitespace());
+    if mix.letter != 'E' {
+        cmd.args(["--objects", "256", "--max-in-flight", "32"]);
+    }
+    if mix.letter == 'D' {
+        // It copies objects, too: see `MIXES`.
+        cmd.arg("--no-omap");
+    }
+    cmd.args(mix.ops().split_whitespace());
+    let test = std::thread::spawn(move || judge(&run(&mut cmd, Duration::from_secs(1500))?));
+    for victim in ["osd.2", "osd.0", "osd.1"] {
+        d.kill(victim)?;
+        d.wait_up(2)?;
+        d.start(victim)?;
+        d.wait_up(3)?;
+        clean_with(&d, size, &format!("clean groups after the death of {victim}"))?;
+    }
+    test.join().ok().context("the workload's thread ended badly")??;
+    clean_with(&d, size, "clean groups at the end")?;
+    copies_agree_with(&d, size)
+}
+
+/// A short run of one mix, of another with each change: of each release, with each kind of leader.
+fn mix_by_turns() -> Result<()> {
+    let turn = turn() as usize;
+    let mix = &WHOLE[turn % WHOLE.len()];
+    let (release, leader) = ([Reef, Tentacle][turn / 4 % 2], [Leader::Ours, Leader::Stock][turn / 8 % 2]);
+    let ops = if mix.letter == 'E' { 300 } else { 2000 };
+    println!("  mix {} of {}, led by {leader:?}", mix.letter, release.version());
+    under_mix(release, mix, leader, 3, ops)
+}
+
+fn all_mixes(release: Release) -> Result<()> {
+    for mix in &WHOLE {
+        let ops = if mix.letter == 'E' { 4000 } else { 20_000 };
+        for leader in [Leader::Ours, Leader::Stock] {
+            for size in [3, 2] {
+                under_mix(release, mix, leader, size, ops)
+                    .with_context(|| format!("mix {} of {}, led by {leader:?}, {size} copies", mix.letter, release.version()))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Every group moves to that one of two OSDs, and the other ends: it serves alone.

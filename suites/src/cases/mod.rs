@@ -22,7 +22,7 @@ mod lab;
 mod manager;
 mod maps;
 mod memory;
-mod mixed;
+pub mod mixed;
 mod notify;
 pub mod order;
 mod own_programs;
@@ -39,9 +39,14 @@ mod security;
 mod services;
 mod stale_read;
 mod stock;
+mod stock_damage;
 mod stock_duties;
 pub mod stock_faults;
+mod stock_large;
+mod stock_logs;
+mod stock_moved;
 mod stock_rogue;
+mod stock_shapes;
 mod stock_tentacle;
 mod thrash;
 mod turns;
@@ -120,6 +125,10 @@ pub fn cases() -> Vec<Case> {
         under_way::CASES,
         vectors::CASES,
         stock::CASES,
+        stock_damage::CASES,
+        stock_large::CASES,
+        stock_moved::CASES,
+        stock_shapes::CASES,
         stock_duties::CASES,
         stock_faults::CASES,
         stock_rogue::CASES,

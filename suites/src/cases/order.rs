@@ -55,6 +55,15 @@ const WAITING: &[(&str, u32)] = &[
     ("guide_with_gateways", 20),
     ("guide_with_a_dead_disk", 25),
     ("guide_with_several_machines", 30),
+    ("guide_with_a_cluster_that_moves", 90),
+    ("stock_and_our_osds_find_the_same_damage", 120), // stock's tool opens a store for each object
+    ("stock_and_our_osds_find_the_same_damage_20.2", 120),
+    ("stock_and_our_osds_send_what_is_large", 90),
+    ("stock_and_our_osds_send_what_is_large_20.2", 90),
+    ("stock_osds_become_ours_and_stock_again_20.2", 150), // drains are waited for
+    ("stock_and_our_osds_under_one_mix_by_turns", 90),    // deaths and recovery are waited for
+    ("stock_and_our_osds_tell_alike", 25),
+    ("stock_and_our_osds_tell_alike_20.2", 25),
     ("guide_with_mirrored_images", 60), // copies and daemons' reports are waited for
     ("guide_with_two_zones", 60),
 ];

@@ -257,7 +257,23 @@ fn set(ctx: &mut Ctx<'_>) -> CmdResult {
         p.last_change = ctx.mon.osd.map.epoch + 1;
         *ctx.mon.osd.pool_mut(id).expect("we looked") = p;
     }
-    Ok(Reply::status(format!("set pool {id} {var} to {shown}")))
+    let told = format!("set pool {id} {var} to {shown}");
+    Ok(Reply::status(match without_effect(&var) {
+        Some(why) => format!("{told}; it is kept and has no effect: {why}"),
+        None => told,
+    }))
+}
+
+/// Settings that Humboldt's OSDs do not go by, by how their names begin, and why. They are kept, as tools set and read them.
+const WITHOUT_EFFECT: [(&str, &str); 4] = [
+    ("compression_", "Humboldt's OSDs store data as they came, and compress none"),
+    ("csum_", "Humboldt's OSDs have a crc32c of each block, whatever the pool says"),
+    ("dedup_", "Humboldt's OSDs find no duplicates"),
+    ("fingerprint_algorithm", "Humboldt's OSDs find no duplicates"),
+];
+
+fn without_effect(var: &str) -> Option<&'static str> {
+    WITHOUT_EFFECT.iter().find(|(front, _)| var.starts_with(front)).map(|(_, why)| *why)
 }
 
 fn set_size(ctx: &Ctx<'_>, id: types::PoolId, p: &mut PgPool, w: &Wanted<'_>, sure: bool) -> Result<(), CmdError> {

@@ -107,7 +107,7 @@ impl BootState {
 ///
 /// Source: 18.2 `src/mon/OSDMonitor.cc` (`preprocess_boot`), of Reef and Pacific; later monitors ask the same of their releases.
 fn features_in(required: maps::Release) -> u64 {
-    let later = [(maps::Release::QUINCY, features::SERVER_SQUID), (maps::Release::REEF, features::SERVER_TENTACLE)];
+    let later = [(maps::Release::QUINCY, features::SERVER_SQUID | features::CRUSH_MSR), (maps::Release::REEF, features::SERVER_TENTACLE)];
     later.iter().filter(|(since, _)| required >= *since).fold(features::SUPPORTED, |all, (_, feature)| all | feature)
 }
 

@@ -4,14 +4,15 @@ use super::Pg;
 use super::members::lease::Lease;
 use super::members::peering::Peering;
 use super::record::Record;
+use super::work::scrub::Planned;
 use super::work::trim_queue::TrimQueue;
-use crate::shared::Cx;
+use crate::shared::{Cx, Shared};
 use crate::work::{Status, Work};
 use base::Stamp;
 use maps::{OsdMap, PgPool};
 use serde_json::Value;
 use store::ObjectStore;
-use types::{Epoch, HObject, PgMissingItem, PgStat, ReqId};
+use types::{Epoch, HObject, PgMissingItem, PgStat, ReqId, UTime};
 
 impl Pg {
     pub fn pool(&self) -> &PgPool {
@@ -62,6 +63,10 @@ impl Pg {
     }
     pub(crate) fn work_status(&self) -> impl Iterator<Item = Status> {
         self.work.work_status(&self.group)
+    }
+    /// Its next scrub, if this OSD leads it.
+    pub(crate) fn planned_scrub(&self, now: UTime, sh: &Shared) -> Option<Planned> {
+        self.work.planned_scrub(&self.group, now, sh)
     }
     /// Objects of which no member is known to have a good copy, and what is lacked here of each.
     pub fn unfound(&self) -> impl Iterator<Item = (&HObject, Option<&PgMissingItem>)> {

@@ -3,9 +3,11 @@
 use super::Shard;
 use super::waiting::Waiting;
 use crate::figures::{Counters, Figures, GroupStats, Merge, Primaries, Question, Ready, Slow};
+use crate::history::History;
 use crate::perf::{C, Perf};
 use crate::pg::Pg;
 use crate::pg::members::peering::{MergeRole, State, parent_seed};
+use crate::pg::work::scrub::Planned;
 use crate::shared::EventCx;
 use crate::work::Status;
 use base::{Clock, Stamp};
@@ -75,6 +77,18 @@ impl<'a> Told<'a> {
     }
     pub fn tell_bench_work(self) -> Option<Status> {
         self.0.bench.as_ref().map(|bench| bench.status())
+    }
+    /// `dump_recovery_reservations`, by stock's names.
+    pub fn places(self) -> Value {
+        let sh = &self.0.sh;
+        json!({ "local_reservations": sh.bounds.local_places.dump(), "remote_reservations": sh.bounds.remote_places.dump() })
+    }
+    /// `dump_scrubs`: groups that this OSD leads, each with the time of its next scrub, the earliest first.
+    pub fn scrubs(self, clock: Clock) -> Value {
+        let now = UTime::from_wall_ns(clock.wall_ns);
+        let mut planned: Vec<Planned> = self.0.pgs().filter_map(|pg| pg.planned_scrub(now, &self.0.sh)).collect();
+        planned.sort_by_key(|planned| (planned.at, planned.pgid));
+        planned.iter().map(Planned::json).collect()
     }
     /// Memory by use. Where stock counts items, we count only some.
     pub fn memory(self) -> Value {
@@ -259,22 +273,9 @@ impl Shard {
         GroupStats { statfs: self.sh.store.statfs(), num_pgs: self.sh.bounds.num_pgs, pgs, pools, commit_ns, damage }
     }
 
-    /// Requests that took longest.
-    pub fn dump_history(&mut self, clock: Clock) -> Vec<Value> {
+    /// Requests that took longest of late.
+    pub fn history(&mut self, clock: Clock) -> &History {
         self.sh.counters.history.expire(clock.mono);
-        let done = self.sh.counters.history.dump().into_iter();
-        done.map(|d| {
-            let age = clock.mono.since(d.received);
-            let at = UTime::from_wall_ns(clock.wall_ns.saturating_sub(age.as_nanos() as u64)).to_string();
-            let flags = if d.writes { "ondisk+write" } else { "ondisk+read" };
-            json!({
-                "description": format!("osd_op({} {} {} {flags})", d.reqid, d.pgid, d.obj),
-                "initiated_at": at,
-                "age": age.as_secs_f64(),
-                "duration": d.took.as_secs_f64(),
-                "type_data": { "flag_point": if d.writes { "commit sent; apply or cleanup" } else { "started" }, "events": [] },
-            })
-        })
-        .collect()
+        &self.sh.counters.history
     }
 }

@@ -114,8 +114,7 @@ impl Shared {
         self.log_bounds = LogBounds::of(&self.config);
         self.bounds.configure(&self.config);
         self.bound_caches();
-        let age = Duration::from_secs(self.config.int("osd_op_history_duration"));
-        self.counters.history.configure(self.config.int("osd_op_history_size") as usize, age);
+        self.counters.history.configure(&self.config);
     }
     /// The process can spare so many bytes for the store's caches from now on.
     pub(crate) fn take_spare(&mut self, bytes: u64) {

@@ -64,5 +64,6 @@ fn answered(pgid: SpgId, op: &ClientOp, (reads, writes): (bool, bool), (bytes_in
 #[cold]
 fn remember(pgid: SpgId, op: &ClientOp, writes: bool, took_ns: u64, cx: &mut Cx<'_>) {
     let (obj, took) = (op.msg.hobj.detach(), Duration::from_nanos(took_ns));
-    cx.sh.counters.history.put(Done { reqid: op.reqid, pgid, obj, received: op.received, took, writes });
+    let client = cx.sh.sessions.get(&op.conn).map(Session::shown_addr);
+    cx.sh.counters.history.put(Done { reqid: op.reqid, pgid, obj, client, received: op.received, took, writes });
 }

@@ -30,9 +30,10 @@ use backfill::sweep::Sweep;
 use places::lend::Lender;
 use places::want::Reservation;
 use recovery::room::Room;
+use scrub::Planned;
 use scrub::results::Results;
 use trim_queue::TrimQueue;
-use types::{Bytes, CollId, EVersion, Epoch, HObject, IntervalSet, ObjectStatSum, PgLogEntry, Transaction, pg_state};
+use types::{Bytes, CollId, EVersion, Epoch, HObject, IntervalSet, ObjectStatSum, PgLogEntry, Transaction, UTime, pg_state};
 
 /// What a group does by itself.
 pub(super) struct Jobs {
@@ -58,6 +59,9 @@ impl Jobs {
             sweep: None,
             forced: 0,
         }
+    }
+    pub(crate) fn planned_scrub(&self, group: &Group, now: UTime, sh: &Shared) -> Option<Planned> {
+        self.scrubs.planned(group, now, sh)
     }
     /// About once a second.
     pub fn tick(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {

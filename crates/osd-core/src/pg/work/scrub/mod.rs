@@ -41,6 +41,7 @@ use chunks::{Env, Out, Pace, Scrub};
 use found::{Comparing, Found};
 use order::Order;
 use results::Results;
+pub(crate) use schedule::Planned;
 use slots::ScrubSlots;
 use store::StoreError;
 use types::{HObject, ObjectStatSum, PgShard, PgStat, SpgId};

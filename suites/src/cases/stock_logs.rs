@@ -1,0 +1,67 @@
+//! The logs of daemons that stand beside each other, read whole: each line of level warning or above must have its reason in a list. So
+//! no daemon complains of another without being noticed, in whatever words.
+//!
+//! Of a stock daemon that is a line of level -1, and one that goes to the cluster log as a warning or an error. Ours print what matters
+//! and no level: each of their lines needs a reason.
+
+use crate::stock::Daemons;
+use anyhow::{Context, Result, ensure};
+
+/// Lines that stock daemons may write, by words of each, and why.
+const STOCK: &[(&str, &str)] = &[];
+
+/// The same of ours.
+const OURS: &[(&str, &str)] = &[];
+
+/// True for a line of a stock daemon's log that warns of something: date, thread, level, text.
+fn warns(line: &str) -> bool {
+    let level = line.split_whitespace().nth(2);
+    level == Some("-1") || ["[WRN]", "[ERR]", "[SEC]"].iter().any(|mark| line.contains(mark))
+}
+
+fn unexplained<'a>(lines: impl Iterator<Item = &'a str>, reasons: &[(&str, &str)]) -> Vec<&'a str> {
+    lines.filter(|line| !line.trim().is_empty() && !reasons.iter().any(|(words, _)| line.contains(words))).collect()
+}
+
+/// Reads the logs of all daemons of the cluster, and of the cluster itself.
+pub fn no_complaint(d: &Daemons) -> Result<()> {
+    let mut wrong = Vec::new();
+    let mut read = 0;
+    for entry in std::fs::read_dir(d.dir.join("log"))? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).context("a log's name")?.to_string();
+        let text = std::fs::read_to_string(&path).with_context(|| name.clone())?;
+        let found = match name.rsplit_once('.') {
+            // Clients of the cases have logs, too.
+            Some((daemon, "log")) if !daemon.starts_with("client") => unexplained(text.lines().filter(|line| warns(line)), STOCK),
+            Some((daemon, "out")) if !d.dir.join(format!("log/{daemon}.log")).exists() => unexplained(text.lines(), OURS),
+            _ => continue,
+        };
+        read += 1;
+        wrong.extend(found.iter().map(|line| format!("{name}: {line}")));
+    }
+    ensure!(read > 3, "only {read} logs were found");
+    ensure!(wrong.is_empty(), "{} lines have no reason:\n{}", wrong.len(), wrong.join("\n"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_warns_by_its_level_or_by_what_it_tells_the_cluster() {
+        let time = "2026-11-30T21:00:00.000+0000 7f1234567890";
+        for (line, is) in [
+            (format!("{time} -1 osd.2 12 heartbeat_check: no reply"), true),
+            (format!("{time}  0 log_channel(cluster) log [WRN] : slow"), true),
+            (format!("{time}  0 log_channel(cluster) log [DBG] : 1.0 scrub starts"), false),
+            (format!("{time}  1 osd.2 pg_epoch: 12 -1 of them"), false),
+            (String::new(), false),
+        ] {
+            assert_eq!(warns(&line), is, "{line}");
+        }
+        let lines = ["a known line", "", "another"];
+        assert_eq!(unexplained(lines.into_iter(), &[("known", "for a test")]), ["another"]);
+    }
+}

@@ -1,0 +1,67 @@
+//! A cluster of three stock OSDs becomes one of ours and stock's again, one OSD at a time, under load: each is drained before it goes,
+//! every copy is compared in between, and nothing that was written is lost.
+
+use super::Case;
+use super::mixed::{clean, copies_agree, ended_well, three_copies, workloads};
+use crate::clients::Release::{self, Tentacle};
+use crate::run::until;
+use crate::stock::{Daemons, PATIENCE, Plane, stock_control_plane, stock_osd};
+use anyhow::{Result, ensure};
+
+pub const CASES: &[Case] =
+    &[Case { name: "stock_osds_become_ours_and_stock_again_20.2", needs: &[Tentacle], run: || there_and_back(Tentacle) }];
+
+/// Operations of each workload in each direction.
+const OPS: u32 = 1500;
+const STOCK: [u32; 3] = [0, 1, 2];
+const OURS: [u32; 3] = [3, 4, 5];
+
+/// An OSD that is made beside the others takes the place of one, which goes when no group needs it.
+fn replaced(d: &mut Daemons, old: u32, new: u32, is_ours: bool) -> Result<()> {
+    if is_ours {
+        d.new_ours(new, "ssd", &["--store", "block", "--size", "2G"])?;
+    } else {
+        stock_osd(d, new, "bluestore")?;
+    }
+    d.wait_up(4)?;
+    d.must(&format!("ceph osd crush reweight osd.{new} 1"))?;
+    d.must(&format!("ceph osd out {old}"))?;
+    clean(d, &format!("clean groups with osd.{new} in the place of osd.{old}"))?;
+    let is_free = || d.must(&format!("ceph osd safe-to-destroy {old}")).is_ok();
+    ensure!(until(PATIENCE, is_free), "osd.{old} is still needed: {}", d.must("ceph pg dump pgs_brief")?);
+    d.end(&format!("osd.{old}"))?;
+    d.must(&format!("ceph osd purge {old} --yes-i-really-mean-it"))?;
+    std::fs::remove_dir_all(d.dir.join(format!("osd.{old}")))?;
+    d.wait_up(3)
+}
+
+/// All of one kind give way to the other, while upstream's workload runs.
+fn moved(release: Release, d: &mut Daemons, pairs: impl Iterator<Item = (u32, u32)>, is_ours: bool) -> Result<()> {
+    let tests = workloads(release, d, OPS);
+    for (old, new) in pairs {
+        replaced(d, old, new, is_ours)?;
+        d.verify("mixed", "first", 40)?;
+    }
+    ended_well(tests)?;
+    clean(d, "clean groups when all have moved")?;
+    copies_agree(d)
+}
+
+fn there_and_back(release: Release) -> Result<()> {
+    release.install_tests()?;
+    let plane = Plane { monitors: 1, release, manager: release, ..Plane::default() };
+    let mut d = stock_control_plane(&format!("stock-moved-{}", release.version()), &plane)?;
+    for osd in STOCK {
+        stock_osd(&mut d, osd, "bluestore")?;
+    }
+    d.wait_up(3)?;
+    three_copies(&d)?;
+    d.write("mixed", "first", 40)?;
+    moved(release, &mut d, STOCK.into_iter().zip(OURS), true)?;
+    d.write("mixed", "on-ours", 20)?;
+    moved(release, &mut d, OURS.into_iter().zip(STOCK), false)?;
+    for (tag, count) in [("first", 40), ("on-ours", 20)] {
+        d.verify("mixed", tag, count)?;
+    }
+    Ok(())
+}
