@@ -179,6 +179,12 @@ fn answers_have_the_form_that_is_asked_for() {
     assert_eq!(ask("osd pool ls", "xml"), "<pools><pool_name>p</pool_name></pools>");
     assert_eq!(ask("osd pool ls", "json"), r#"["p"]"#);
     assert_eq!(ask("osd pool ls", "xml-pretty"), "<pools>\n <pool_name>p</pool_name>\n</pools>\n\n");
+    // Upstream's script of migrations looks for pools/pool/pool_id.
+    let mut detail = |format: &str| w.ok(admin, &format!(r#"{{"prefix":"osd pool ls","detail":"detail","format":"{format}"}}"#));
+    assert!(detail("xml").starts_with("<pools><pool><pool_id>1</pool_id><pool_name>p</pool_name>"), "{}", detail("xml"));
+    assert!(detail("xml-pretty").starts_with("<pools>\n <pool>\n  <pool_id>1</pool_id>"), "{}", detail("xml-pretty"));
+    let mut ask = |prefix: &str, format: &str| w.ok(admin, &format!(r#"{{"prefix":"{prefix}","format":"{format}"}}"#));
+    assert!(ask("pg dump", "xml").contains("<pg_map>"));
     assert!(ask("osd dump", "xml").starts_with("<osdmap><epoch>") && ask("osd dump", "json").ends_with("}\n"));
     let version: Value = serde_json::from_str(&ask("version", "json")).unwrap();
     assert!(version.as_object().unwrap().len() == 1 && version["version"].as_str().unwrap().starts_with("ceph version"), "{version}");

@@ -26,6 +26,10 @@ impl Args {
     pub fn format(&self) -> &str {
         self.0.get("format").and_then(Value::as_str).filter(|f| !f.is_empty()).unwrap_or("plain")
     }
+    /// True if the client asked for JSON or XML: what `out::formatted` makes is the answer then, and no text.
+    pub fn asks_for_fields(&self) -> bool {
+        ["json", "xml"].iter().any(|form| self.format().starts_with(form))
+    }
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }

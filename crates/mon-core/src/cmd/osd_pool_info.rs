@@ -32,12 +32,11 @@ pub const COMMANDS: &[Command] = &[
 
 fn ls(ctx: &mut Ctx<'_>) -> CmdResult {
     let map = &ctx.mon.osd.map;
-    let json = ctx.args.format().starts_with("json");
     if !ctx.args.has("detail") {
         let names: Vec<&str> = map.pools.keys().filter_map(|id| map.pool_name(*id)).collect();
         return ctx.answer(json!(names), || names.iter().map(|n| format!("{n}\n")).collect());
     }
-    if json {
+    if ctx.args.asks_for_fields() {
         let rows: Vec<Value> = map.pools.iter().map(|(id, p)| pool_json::pool(map, *id, p, "pool_id")).collect();
         return ctx.answer_json(json!(rows));
     }

@@ -171,7 +171,7 @@ fn safe_to_destroy(ctx: &mut Ctx<'_>) -> CmdResult {
         };
         set.insert(*osd);
     }
-    if ctx.args.format().starts_with("json") {
+    if ctx.args.asks_for_fields() {
         return ctx.answer_json(json!({"safe_to_destroy": safe, "active": active, "missing_stats": missing, "stored_pgs": stored}));
     }
     let mut text = String::new();

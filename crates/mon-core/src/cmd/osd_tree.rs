@@ -221,7 +221,7 @@ fn crush_ls(ctx: &mut Ctx<'_>) -> CmdResult {
     };
     let below = crush.bucket(id).map(|b| b.items.clone()).unwrap_or_else(|| vec![id]);
     let names: Vec<String> = below.iter().filter_map(|i| crush.item_name(*i)).map(str::to_string).collect();
-    if ctx.args.format().starts_with("json") {
+    if ctx.args.asks_for_fields() {
         return ctx.answer_json(json!(names));
     }
     Ok(Reply::data(names.iter().map(|n| format!("{n}\n")).collect::<String>()))

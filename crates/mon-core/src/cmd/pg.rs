@@ -86,10 +86,6 @@ pub const COMMANDS: &[Command] = &[
 const OMAP_NOTE: &str = "\n* NOTE: Omap statistics are gathered during deep scrub and may be inaccurate soon afterwards depending on \
                          utilization.\n";
 
-/// True if JSON in some form is asked for.
-fn wants_json(ctx: &Ctx<'_>) -> bool {
-    ctx.args.format().starts_with("json")
-}
 /// JSON as the manager wraps it: it says first whether it has heard of placement groups yet.
 pub fn ready(ctx: &Ctx<'_>, members: Map<String, Value>) -> Value {
     let mut v = Map::new();
@@ -266,7 +262,7 @@ fn dump(ctx: &mut Ctx<'_>, mut what: Vec<String>, only_json: bool) -> CmdResult 
     what.dedup();
     let has = |name: &str| what.iter().any(|w| w == name);
     let status = format!("dumped {}", what.join(","));
-    if !only_json && !wants_json(ctx) {
+    if !only_json && !ctx.args.asks_for_fields() {
         return Ok(Reply::data(dump_text(ctx, &has)).with_status(status));
     }
     let mut v = Map::new();
