@@ -28,7 +28,7 @@ const BLOCK: u64 = 4096;
 /// Requests that one read of a socket brings.
 const BATCH: usize = 14;
 
-/// What this thread has had of the processor: a machine that others use too does not count against it.
+/// CPU time of this thread: a machine that others use too does not count against it.
 fn cpu_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     stat.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)

@@ -36,6 +36,8 @@ impl Done {
             "initiated_at": at(Duration::ZERO),
             "age": age.as_secs_f64(),
             "duration": self.took.as_secs_f64(),
+            // 20.2 says of operations that go on by design that their age is no fault: no request is one.
+            "continuous": false,
             "type_data": {
                 "flag_point": flag_point,
                 "client_info": {

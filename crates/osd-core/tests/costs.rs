@@ -100,7 +100,7 @@ fn a_read_of_a_follower_allocates_what_one_of_its_primary_does() {
         allocations as f64 / n as f64
     };
     let follower = (primary + 1) % 3;
-    // What was read before is at hand.
+    // Objects that were read before are at hand.
     let [(_, theirs), (_, ours)] = [primary, follower].map(|osd| (of(osd, 2), of(osd, 10)));
     println!("the primary takes {theirs} allocations a read, a follower {ours}");
     assert!(ours <= theirs * 1.05, "{ours} > {theirs}");

@@ -1,8 +1,8 @@
 //! OSDs that are away for minutes, so that the others become clean without them and go on.
 //!
-//! Where clients have lulls ([`crate::plan::Plan::lulls`]), the OSD dies without a word while they work, and is put out when they have fallen silent:
-//! it lacks the last writes of some groups, in an epoch that it knows. Nothing is written while the others are made clean, and merged or split. An
-//! operator puts it in again before it is back, so that it comes to its groups with all that it had of them.
+//! Where clients have lulls ([`crate::plan::Plan::lulls`]), the OSD dies while they work, and is put out when they have fallen silent. The OSD
+//! lacks the last writes of some groups, in an epoch that it knows. Nothing is written while the others become clean, and merge or split.
+//! An operator puts the OSD in before its start, so that it comes to its groups with all that it had.
 
 use crate::SEC;
 use crate::cluster::Cluster;
@@ -15,7 +15,7 @@ const OUT_NS: u64 = 5 * SEC;
 /// So long before its start the OSD is put in, at most.
 const IN_NS: u64 = 10 * SEC;
 
-/// What happens to an OSD that is away.
+/// Steps of an OSD that is away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Clients begin nothing for a while.

@@ -652,9 +652,6 @@ impl Cluster {
             _ => {}
         }
         self.look_at_event(asked);
-        if let Some(why) = self.drives[id].ledger().refused() {
-            self.broken.get_or_insert(why);
-        }
         self.look_at_group(id);
         pushed_before.into_iter().for_each(|before| self.after_push(id, before));
         if let Some(pgid) = filled {
@@ -667,6 +664,9 @@ impl Cluster {
     }
     /// An OSD that has ended by itself had a reason to, and is as dead as one that was killed.
     fn look_at_end(&mut self, id: usize) {
+        if let Some(why) = self.drives[id].ledger().refused() {
+            self.broken.get_or_insert(why);
+        }
         let ended = self.osds[id].as_ref().and_then(|o| Some((o.ended.clone()?, o.core().store())));
         if let Some((why, store)) = ended {
             self.net.note(format!("osd.{id} ends: {why:?}"));

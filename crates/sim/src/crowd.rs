@@ -2,8 +2,8 @@
 //!
 //! A full OSD stops its pools: writes wait, and what removes goes on. Recovery and backfill don't make a full OSD fuller: that is checked here, by what pushes
 //! add to a store whose OSD knows for some seconds that the map has it full. In the end everything is deleted, in groups that are too full to recover as well,
-//! and the cluster comes to rest: a member that is full of what the others have deleted meanwhile loses that first, and is filled then. A store that
-//! refuses a change says that it is nearly full.
+//! and the cluster comes to rest: a member that is full of what the others have deleted meanwhile loses that first, and is filled then.
+//! A store that refuses a change says that it is nearly full.
 
 use crate::SEC;
 use crate::cluster::Cluster;
@@ -27,8 +27,8 @@ const STOPPED_NS: u64 = 5 * SEC;
 const WHILE_NS: u64 = 30 * SEC;
 const SHARE_MAX: u64 = 20;
 
-/// What a store that refuses may call available at most, as a share of it, beside some times as much as it refuses.
-const REFUSED_SHARE: u64 = 16;
+/// The share of a store that may be called available at a refusal, beside four times the refused bytes.
+const REFUSED_SHARE: u64 = 8;
 
 #[derive(Debug)]
 struct Full {
@@ -45,8 +45,8 @@ pub(crate) struct Crowd {
     full: BTreeMap<usize, Full>,
 }
 
-/// A store that refuses a change has said that it is nearly full: clients are to hear of it before. What is wrong with a refusal of `wanted` bytes of
-/// data.
+/// A store that refuses a change has said that it is nearly full: clients are to hear of it before. Returns the fault of a refusal of
+/// `wanted` bytes of data.
 pub(crate) fn refused(wanted: u64, fs: &StoreStatfs) -> Option<String> {
     let (available, total) = (fs.available, fs.total);
     (available > total / REFUSED_SHARE + 4 * wanted)

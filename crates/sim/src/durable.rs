@@ -73,7 +73,7 @@ impl Ledger {
     pub fn has_failed(&self) -> bool {
         self.0.borrow().fails == Some(true)
     }
-    /// What is wrong with a change that the store refused.
+    /// The fault of the last refusal, if it has one.
     pub fn refused(&self) -> Option<String> {
         self.0.borrow_mut().refused.take()
     }

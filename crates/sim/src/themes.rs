@@ -190,7 +190,7 @@ impl Plan {
         self.out_in = pick(rng, &[0, 20_000]);
         (self.think_ms, self.depth, self.ops) = (pick(rng, &[300, 1_000]), 2, 800);
         if self.lulls && rng.chance(2, 3) {
-            // What trims a snapshot writes in every group, and each map that nobody needs begins another epoch.
+            // A trim writes in every group, and each map begins another epoch.
             (self.make_snap, self.remove_snap, self.kill_osd, self.out_in) = (0, 0, 0, 0);
         }
     }

@@ -30,9 +30,11 @@ const COMMANDS: [&str; 6] = [
 /// Keys of stock's metadata that ours lacks, by how they begin, each with the reason.
 const METADATA_LEFT_OUT: &[(&str, &str)] = &[
     ("bluestore_allocat", "of BlueStore's own allocator"),
-    ("bluestore_write_mode", "of BlueStore's own code"),
+    ("bluestore_onode_segmentation", "of BlueStore's own code"),
+    ("bluestore_write_mode", "the same"),
     ("ceph_version_when_created", "an OSD's folder does not keep it"),
-    ("created_at", "the same"),
+    ("container_", "of the environment that the stock daemon was started in"),
+    ("created_at", "an OSD's folder does not keep it"),
     ("objectstore_numa_", "the store is bound to no node"),
 ];
 

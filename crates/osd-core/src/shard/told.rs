@@ -161,6 +161,7 @@ impl<'a> Told<'a> {
                 "initiated_at": at,
                 "age": age,
                 "duration": age,
+                "continuous": false,
                 "type_data": { "flag_point": if waits_for.is_empty() { "started" } else { waits_for } },
             }));
         }

@@ -23,7 +23,7 @@ pub struct Control {
     /// Reads of data that wait, and those whose tickets were given last: the bytes as they were when they were asked for.
     asked: BTreeMap<u64, ReadData>,
     given: BTreeMap<u64, ReadData>,
-    /// What was read for a ticket is forgotten at once.
+    /// Bytes that were read for a ticket are forgotten at once.
     pub keeps_nothing: bool,
     /// How often one was given by its ticket.
     pub given_by_ticket: Cell<u64>,
@@ -56,7 +56,7 @@ impl Control {
     pub fn is_fetching(&self) -> bool {
         !self.fetching.is_empty()
     }
-    /// What is asked for must be fetched now and then, from now on.
+    /// From now on reads must be fetched now and then.
     pub fn fetch(&mut self, seed: u64) {
         self.fetches = Some(Rng::new(seed));
     }
