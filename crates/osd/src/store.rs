@@ -150,7 +150,7 @@ impl StoreConfig {
                 if !store.is_final() {
                     let dir = dir.display();
                     say::eprintln!(
-                        "the store in {dir} is as an older humboldt made it: attributes are small, and it may fill less well. Stop this OSD and run `humboldt \
+                        "the store in {dir} is as an older humboldt made it, without what its form got since. Stop this OSD and run `humboldt \
                          store --dir {dir} finalize` when no older program shall open it any more"
                     );
                 }

@@ -6,9 +6,9 @@ use crate::damaged::Damage;
 use crate::fsck::FsckReport;
 use crate::io::Wrote;
 use crate::key;
-#[cfg(test)]
-use crate::layout::WITH_PLACES;
 use crate::layout::{UNFINALIZED, VERSION};
+#[cfg(test)]
+use crate::layout::{WITH_ATTR_CELLS, WITH_PLACES};
 use crate::objects;
 use crate::onode::{Onode, Usage};
 use crate::recover::{self, OpenError};
@@ -79,6 +79,11 @@ impl BlockStore {
     #[cfg(test)]
     pub(crate) fn mkfs_with_places(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
         recover::mkfs(disks, uuid, WITH_PLACES)
+    }
+    /// And as one of version 9.
+    #[cfg(test)]
+    pub(crate) fn mkfs_with_attr_cells(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
+        recover::mkfs(disks, uuid, WITH_ATTR_CELLS)
     }
     pub fn open(config: Config, disks: Box<dyn Disks>) -> Result<Self, OpenError> {
         recover::open(config, disks).map(|core| Self(RefCell::new(core)))

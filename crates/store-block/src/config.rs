@@ -6,7 +6,7 @@ use crate::recover::OpenError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Bytes of memory that the store may take, roughly. What must be in memory whole comes off first: the allocator's bits (2 bytes for each 64 KiB
-    /// of data), the index (250 bytes for each 8 KiB of metadata), the counts of shared chunks, the groups' infos. Caches, recent changes and
+    /// of data), the index (45 bytes for each 4 KiB of metadata), the counts of shared chunks, the groups' infos. Caches, recent changes and
     /// blocks on their way share the rest, but never less than a quarter: a device that needs more than that for its bits alone takes more than
     /// the setting. So does a request that reads more at once than there is room for, and a transaction that is larger than that; transactions that wait are
     /// their owner's.

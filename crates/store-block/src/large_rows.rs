@@ -22,7 +22,7 @@ pub fn name(n: u32) -> GHObject {
 
 /// A store of little memory with one collection.
 pub struct Subject {
-    disks: MemDisks,
+    pub disks: MemDisks,
     pub store: BlockStore,
     token: u64,
 }

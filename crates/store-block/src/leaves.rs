@@ -8,7 +8,7 @@
 //! One step for each piece that comes and each ticket that waits for it.
 
 use crate::io::Purpose;
-use crate::meta::index::LeafRef;
+use crate::meta::entry::LeafRef;
 use crate::meta::leaf::Leaf;
 use crate::overlay::Numbers;
 use crate::state::Core;

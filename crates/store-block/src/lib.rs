@@ -34,6 +34,8 @@ mod finalize;
 mod fsck;
 mod gaps;
 mod holes;
+#[cfg(test)]
+mod index_parts;
 mod invariants;
 mod io;
 mod key;

@@ -375,7 +375,7 @@ impl Core {
                     continue;
                 }
                 room = room.saturating_sub((u64::from(leaf.blocks) * BLOCK) as usize);
-                if is_mine { missing.push(leaf.clone()) } else { others.push(leaf.clone()) }
+                if is_mine { missing.push(leaf.leaf()) } else { others.push(leaf.leaf()) }
             }
         }
         if missing.is_empty() {

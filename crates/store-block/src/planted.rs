@@ -87,6 +87,14 @@ pub enum Bug {
     DropBesideBadLeaf,
     /// The last cell of a large attribute stays when the attribute goes.
     KeepLargeAttr,
+    /// A leaf's filter says that its last row is not there.
+    LieInFilter,
+    /// Changes of the index don't say that a leaf is gone.
+    ForgetLeafGone,
+    /// A part of the index has none of its changes.
+    LoseIndexChanges,
+    /// A part of the index is taken whatever it follows.
+    TakeStalePart,
     /// A scan that makes a range of the removed rows that it passed takes the first row behind them along.
     SweepTooFar,
 

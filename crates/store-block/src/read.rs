@@ -4,7 +4,7 @@ use crate::io::{Asked, Extent};
 use crate::key;
 use crate::layout::{BLOCK, CHUNK, CHUNK_BLOCKS, DATA, SPOILED, WAL, checked};
 use crate::meta::Row;
-use crate::meta::index::LeafRef;
+use crate::meta::entry::LeafRef;
 use crate::onode::Onode;
 use crate::overlay::Content;
 use crate::state::{Core, OWN};

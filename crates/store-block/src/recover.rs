@@ -11,7 +11,8 @@ use crate::key;
 use crate::layout::*;
 use crate::log_reader::{LogReader, WINDOW_BLOCKS, WINDOW_MAX, Whole};
 use crate::meta::Found;
-use crate::meta::index::{Index, LeafRef};
+use crate::meta::entry::LeafRef;
+use crate::meta::index::Index;
 use crate::meta::layer::{Key, Val};
 use crate::meta::leaf::Leaf;
 use crate::meta::space::Run;
@@ -219,7 +220,7 @@ fn read_index(io: &mut Io, sb: &mut Superblock) -> Result<Index, Corrupt> {
     }
     let pages = io.pages_now(std::slice::from_ref(&sb.index)).map_err(|_| Corrupt("the index of the metadata can't be read"))?;
     let index = pages.into_iter().next().unwrap_or_default();
-    Index::decode(index.slice(..index.len().min(sb.index_len as usize)), crc_seed(&sb.uuid))
+    Index::decode(index.slice(..index.len().min(sb.index_len as usize)), crc_seed(&sb.uuid), sb.index_crc)
 }
 
 /// An object's key as a record has it.
@@ -239,7 +240,7 @@ impl Core {
         // A leaf that begins with a key of another class has none of these rows, though its range reaches over them.
         let leaves = self.table.index().leaves_from(first).take_while(|(k, _)| *k < last);
         let leaves: Vec<_> =
-            leaves.filter(|(k, _)| !key::is_apart(first) || key::class(k) == key::class(first)).map(|(_, l)| l.clone()).collect();
+            leaves.filter(|(k, _)| !key::is_apart(first) || key::class(k) == key::class(first)).map(|(_, l)| l.leaf()).collect();
         let mut whole = true;
         for (n, at) in leaves.iter().enumerate() {
             if n % LEAVES_AT_ONCE == 0 {

@@ -8,7 +8,7 @@ use crate::damaged::own_objects;
 use crate::fsck::FsckReport;
 use crate::key;
 use crate::meta::Row;
-use crate::meta::index::LeafRef;
+use crate::meta::entry::LeafRef;
 use crate::meta::layer::{Key, Val};
 use crate::onode::Onode;
 use crate::pg_row::PgRow;
@@ -65,7 +65,7 @@ impl Core {
     }
     /// Reads all leaves, and takes those out of the index that are damaged.
     fn take_bad_leaves(&mut self, report: &mut FsckReport) -> Vec<Gap> {
-        let mut unread: Vec<LeafRef> = self.table.index().iter().map(|(_, leaf)| leaf.clone()).collect();
+        let mut unread: Vec<LeafRef> = self.table.index().iter().map(|(_, leaf)| leaf.leaf()).collect();
         unread.retain(|leaf| self.table.leaf(leaf.id).is_none());
         for part in unread.chunks(AHEAD) {
             for leaf in part {
@@ -79,7 +79,7 @@ impl Core {
             }
         }
         self.settle();
-        let all: Vec<(Key, LeafRef)> = self.table.index().iter().map(|(start, leaf)| (start.into(), leaf.clone())).collect();
+        let all: Vec<(Key, LeafRef)> = self.table.index().iter().map(|(start, leaf)| (start.into(), leaf.leaf())).collect();
         let mut gaps = Vec::new();
         let ends: Vec<Key> = all.iter().skip(1).map(|(start, _)| start.clone()).chain([Key::from(&[u8::MAX][..])]).collect();
         for ((start, leaf), end) in all.into_iter().zip(ends) {

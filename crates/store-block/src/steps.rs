@@ -213,7 +213,7 @@ fn long_names_make_no_long_index() {
         }
         let report = store.fsck(false);
         assert!(report.is_clean(), "{:?}", report.errors);
-        store.with_core(|core| core.table.index().stored_len() / core.table.index().len())
+        store.with_core(|core| core.table.index().stored() / core.table.index().len())
     };
     let (short, long) = (bytes_a_leaf(10), bytes_a_leaf(200));
     assert!(short < 64 && long < 64, "{short} bytes for a leaf, {long} with long names");

@@ -7,7 +7,7 @@
 //! An index that lies in more extents than a superblock has room for has a list of them in blocks of its own, and the superblock names those.
 
 use crate::codec::{Corrupt, Get, Put};
-use crate::layout::{BLOCK, OLDEST, UNFINALIZED, VERSION, WITH_ATTR_CELLS, WITH_PLACES};
+use crate::layout::{BLOCK, OLDEST, UNFINALIZED, VERSION, WITH_ATTR_CELLS, WITH_INDEX_PARTS, WITH_PLACES};
 use bytes::Bytes;
 
 const MAGIC: &[u8; 16] = b"HUMBOLDT BLOCK\0\n";
@@ -48,6 +48,8 @@ pub struct Superblock {
     /// Extents of the list of the index's extents, if it has one, and the list's bytes.
     pub list: Vec<(u64, u64)>,
     pub list_len: u64,
+    /// Of the index's last part; 0 if it has one alone.
+    pub index_crc: u32,
 }
 
 /// Extents that a superblock has room for.
@@ -134,6 +136,10 @@ impl Superblock {
     pub fn has_attr_cells(&self) -> bool {
         self.version >= WITH_ATTR_CELLS
     }
+    /// Its index may have changes behind it.
+    pub fn has_index_parts(&self) -> bool {
+        self.version >= WITH_INDEX_PARTS
+    }
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::new();
         let index = if self.list.is_empty() { &self.index[..] } else { &[] };
@@ -153,6 +159,7 @@ impl Superblock {
             out.put_var(*block);
             out.put_var(*blocks);
         }
+        out.put_var(u64::from(self.index_crc));
         close_block(2, self.version, &self.uuid, &out)
     }
     fn fields(mut get: Get) -> Result<Self, Corrupt> {
@@ -180,6 +187,8 @@ impl Superblock {
         for _ in 0..get.count(2)? {
             sb.list.push((get.var()?, get.var()?));
         }
+        // Zero, before version 10.
+        sb.index_crc = get.var()? as u32;
         Ok(sb)
     }
     /// Takes the index's extents from their list.
@@ -213,7 +222,8 @@ mod tests {
         let extents = vec![(1 << 40, 3); ROOM];
         let listed = Superblock { uuid: [3; 16], version: UNFINALIZED, list: extents.clone(), list_len: 1 << 30, ..Superblock::default() };
         assert_eq!(Superblock::decode(&listed.encode()), Label::Ours(listed));
-        let sb = Superblock { uuid: [3; 16], version: VERSION, generation: 9, index: extents, ..Superblock::default() };
+        let sb =
+            Superblock { uuid: [3; 16], version: VERSION, generation: 9, index: extents, index_crc: u32::MAX, ..Superblock::default() };
         let block = sb.encode();
         assert_eq!(Superblock::decode(&block), Label::Ours(sb));
         for at in [0, 21, 24, 30, 100, 4095] {

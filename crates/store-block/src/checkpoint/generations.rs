@@ -21,6 +21,8 @@ pub struct Generations {
     changed_bytes: usize,
     /// The number of the next leaf that is made.
     next_leaf: u64,
+    /// Leaves in front of this key were packed in this round.
+    packed: Key,
     /// A checkpoint is to begin as soon as it can.
     is_wanted: bool,
     checkpoint: Option<Checkpoint>,
@@ -30,7 +32,8 @@ pub struct Generations {
 
 impl Generations {
     pub fn new(next_leaf: u64) -> Self {
-        Self { open: 1, saved: 0, changed_bytes: 0, next_leaf, is_wanted: false, checkpoint: None, taken: Vec::new() }
+        let packed = Key::default();
+        Self { open: 1, saved: 0, changed_bytes: 0, next_leaf, packed, is_wanted: false, checkpoint: None, taken: Vec::new() }
     }
     pub fn open(&self) -> u32 {
         self.open
@@ -53,6 +56,13 @@ impl Generations {
         let id = self.next_leaf;
         self.next_leaf += 1;
         id
+    }
+
+    pub fn packed(&self) -> &Key {
+        &self.packed
+    }
+    pub fn set_packed(&mut self, upto: Key) {
+        self.packed = upto;
     }
 
     /// A checkpoint begins as soon as it can.

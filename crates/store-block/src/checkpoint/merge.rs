@@ -4,15 +4,18 @@
 //!   read_ahead ──> leaves come, neighbours together ──> merge_leaf: rows of the old leaf and changes, ascending ──> builder
 //!     ──> emit: a page, in the cache and in the index ──> send_made: neighbours in one write
 //! ```
-//! Leaves without a change stay as they are, and so do damaged ones: their changes go beside them ([`crate::damaged`]).
+//! Leaves without a change stay as they are, and so do damaged ones: their changes go beside them ([`crate::damaged`]). Where room for
+//! metadata gets scarce, each checkpoint also packs a stretch of neighbouring leaves of objects, half as many as it has rows: those that
+//! change one by one are parted in halves, and full by two thirds in the long run.
 
 use super::PAGES_MAX;
 use crate::io::Purpose;
 use crate::key;
 use crate::layout::{BLOCK, ON_DATA};
-use crate::meta::index::LeafRef;
+use crate::meta::entry::LeafRef;
 use crate::meta::layer::{Key, Layer, Val};
 use crate::meta::leaf::{Leaf, LeafBuilder};
+use crate::meta::space::Runs;
 use crate::state::Core;
 use bytes::Bytes;
 use std::ops::{Bound, Range};
@@ -34,6 +37,46 @@ fn is_gone(frozen: &Layer, cursor: &Key, start: &Key, end: Option<&Key>) -> bool
     start >= cursor && end.is_some_and(|end| frozen.covers_all(start, end))
 }
 
+/// The first key from `at` on whose leaf is made anew: something changes there, or it is of the stretch that is packed.
+fn next_change<'a>(frozen: &'a Layer, at: &'a Key, (first, last): &'a (Key, Key)) -> Option<&'a Key> {
+    let change = frozen.first_change_from(at).map(|change| change.max(at));
+    let packed = Some(at.max(first)).filter(|packed| *packed < last);
+    change.into_iter().chain(packed).min()
+}
+
+/// Where room for metadata gets scarce: the next stretch of objects' leaves that is packed. Around the keys it goes, from checkpoint to
+/// checkpoint.
+pub(super) fn begin_packing(core: &mut Core) {
+    let room = core.room();
+    if room.promised < (room.own + room.lent + room.data_empty) / 4 * 3 {
+        return;
+    }
+    let (objects, behind) = (Key::from(&[key::OBJECT][..]), Key::from(key::kind_end(key::OBJECT)));
+    let from = core.generations.packed().clone().max(objects.clone());
+    let leaves = (core.generations.checkpoint().rows / 2).max(STEP_LEAVES);
+    let end = core.table.index().leaves_from(&from).nth(leaves).map(|(start, _)| Key::from(start)).filter(|end| *end < behind);
+    core.generations.set_packed(end.clone().unwrap_or(objects));
+    core.generations.checkpoint().pack = (from, end.unwrap_or(behind));
+}
+/// Room for a page. Those of one block lie in a row, as far as there is one: they are one write then.
+fn take_page(core: &mut Core, blocks: u64) -> Option<Runs> {
+    let c = core.generations.checkpoint();
+    if blocks == 1 {
+        if c.row.1 == 0 {
+            c.row = core.space.take_row(c.budget as u64 + 1).unwrap_or_default();
+        }
+        if c.row.1 > 0 {
+            let block = c.row.0;
+            c.row = (block + 1, c.row.1 - 1);
+            return Some(Runs::from_elem((block, 1), 1));
+        }
+    }
+    // A page that needs more has all that there is.
+    core.space.give_back(std::mem::take(&mut core.generations.checkpoint().row));
+    let may_lend = core.chunks_to_lend();
+    core.space.take(blocks, &mut core.alloc, may_lend)
+}
+
 impl Core {
     /// Merges some frozen rows into leaves; true when all are.
     pub(super) fn merge_some(&mut self) -> bool {
@@ -44,10 +87,11 @@ impl Core {
         self.read_ahead(&frozen, &cursor);
         let mut gone = 0;
         let all = loop {
-            let Some(change) = frozen.first_change_from(&cursor).map(|k| k.max(&cursor).clone()) else { break true };
-            let leaf = self.table.index().leaf_for(&change);
-            let end = leaf.and_then(|(_, _, end)| end.cloned());
-            let leaf = leaf.map(|(start, at, _)| (start.clone(), at.clone()));
+            let Some(change) = next_change(&frozen, &cursor, &self.generations.checkpoint().pack).cloned() else { break true };
+            let (leaf, end) = match self.table.index().leaf_for(&change) {
+                Some((start, at, end)) => (Some((start, at)), end),
+                None => (None, None),
+            };
             let is_long = gone >= STEP_GONE && self.io.in_flight() > 0;
             let c = self.generations.checkpoint();
             let (spent, busy) = (c.budget == 0 || is_long, c.pages >= PAGES_MAX);
@@ -126,19 +170,19 @@ impl Core {
         let mut wanted: Vec<LeafRef> = Vec::new();
         let mut at = from.max(&c.ahead).clone();
         for _ in 0..ahead {
-            let next = frozen.first_change_from(&at).map(|k| k.max(&at));
+            let next = next_change(frozen, &at, &c.pack);
             let Some((start, leaf, end)) = next.and_then(|next| self.table.index().leaf_for(next)) else { break };
             if c.asked_blocks >= room {
                 break;
             }
             let is_known = self.table.leaf(leaf.id).is_some() || self.leaves.is_bad(leaf.id);
-            if !is_known && !is_gone(frozen, from, start, end) && !self.leaves.is_reading(leaf.id) {
+            if !is_known && !is_gone(frozen, from, &start, end.as_ref()) && !self.leaves.is_reading(leaf.id) {
                 c.asked.push_back(leaf.id);
                 c.asked_blocks += u64::from(leaf.blocks);
-                wanted.push(leaf.clone());
+                wanted.push(leaf);
             }
             // Behind everything that there is, at the end.
-            at = end.map_or_else(|| vec![u8::MAX].into(), Key::clone);
+            at = end.unwrap_or_else(|| vec![u8::MAX].into());
         }
         c.ahead = at;
         let mut wanted = wanted.into_iter().peekable();
@@ -232,7 +276,7 @@ impl Core {
         (start, end): (&Key, Option<&Key>),
         builder: &mut LeafBuilder,
     ) -> Option<Key> {
-        if let Some((id, blocks)) = self.table.index().leaf_of_key(start).map(|leaf| (leaf.id, leaf.blocks)) {
+        if let Some((id, blocks)) = self.table.index().leaf_of_key(start).map(|(_, leaf)| (leaf.id, leaf.blocks)) {
             let c = self.generations.checkpoint();
             if c.asked.pop_front_if(|asked| *asked == id).is_some() {
                 c.asked_blocks -= u64::from(blocks);
@@ -298,8 +342,7 @@ impl Core {
         let id = self.generations.make_leaf();
         let page = builder.cut(self.seed, id);
         let blocks = page.bytes.len() as u64 / BLOCK;
-        let may_lend = self.chunks_to_lend();
-        let Some(runs) = self.space.take(blocks, &mut self.alloc, may_lend) else {
+        let Some(runs) = take_page(self, blocks) else {
             return self.stop(self.no_room());
         };
         let c = self.generations.checkpoint();
@@ -315,10 +358,11 @@ impl Core {
             at = end;
         }
         let leaf = Leaf::made(&page);
-        self.table.add_leaf(&page.start, LeafRef::new(id, &runs, page.rows, page.filter.into()), leaf);
+        self.table.add_leaf(&page.start, &LeafRef::new(id, &runs, page.rows), &page.filter, leaf);
     }
     /// Sends off the leaves that were made: neighbours on the device, which follow each other in their numbers too, in one write.
     fn send_made(&mut self) {
+        self.space.give_back(std::mem::take(&mut self.generations.checkpoint().row));
         let mut made = std::mem::take(&mut self.generations.checkpoint().made).into_iter().peekable();
         while let Some((id, block, bytes)) = made.next() {
             let mut blocks = bytes.len() as u64 / BLOCK;

@@ -8,7 +8,8 @@
 //! The checkpoint is the exact state at its record: an object that changes again before it was written is put aside as it was
 //! ([`Core::touch`]). The superblock waits for the records of the drain because those may have ended the need for an older image.
 //!
-//! Its work is in proportion to the rows that changed, each with a leaf, and to the number of leaves: the index is written whole. The step
+//! Its work is in proportion to the rows that changed, each with a leaf; in a store before version 10, to the number of leaves too: the index
+//! is written whole there ([`crate::meta::parts`]). The step
 //! that freezes writes the allocator's pages that changed (4 KiB for 128 MiB of the device) and the groups that did.
 
 mod generations;
@@ -19,8 +20,9 @@ pub use generations::Generations;
 use crate::io::Purpose;
 use crate::key;
 use crate::layout::{BLOCK, DATA, META, ON_DATA};
-use crate::meta::index::{Encoding, Index};
+use crate::meta::index::Index;
 use crate::meta::layer::{Key, Val};
+use crate::meta::parts::Encoding;
 use crate::planted::{Bug, planted};
 use crate::state::Core;
 use crate::superblock::{EXTENTS_MAX, Superblock, encode_list};
@@ -78,12 +80,17 @@ pub struct Checkpoint {
     /// Blocks of those.
     asked_blocks: u64,
     ahead: Key,
+    /// Leaves from the first of these keys to before the second are made anew, whatever changes.
+    pack: (Key, Key),
+    /// Blocks in a row that this step has taken, and that no leaf has yet: the first, and how many.
+    row: (u64, u64),
     /// Leaves that this step has made, and that go out with its end: id, block, bytes.
     made: Vec<(u64, u64, Bytes)>,
-    /// The index on its way: what is not encoded yet, where its pieces are, bytes of all of it, of each piece, and the crc of what went out.
+    /// A part of the index on its way: where it is not encoded yet, the pieces of all parts, blocks of those in front of it, blocks of each
+    /// piece, and the crc of all that went out.
     encoding: Encoding,
     index: Vec<(u64, u64)>,
-    index_len: usize,
+    kept: u64,
     /// Where the list of these places is, if the superblock has no room for them, and its bytes.
     list: Vec<(u64, u64)>,
     list_len: usize,
@@ -176,7 +183,10 @@ impl Core {
                     }
                     self.io.flush(DATA);
                 }
-                Stage::FlushData if c.flush_done => c.enter(Stage::Merge),
+                Stage::FlushData if c.flush_done => {
+                    c.enter(Stage::Merge);
+                    merge::begin_packing(self);
+                }
                 Stage::Merge => {
                     if !self.merge_some() {
                         return;
@@ -258,10 +268,12 @@ impl Core {
             asked: VecDeque::new(),
             asked_blocks: 0,
             ahead: Key::default(),
+            pack: <(Key, Key)>::default(),
+            row: (0, 0),
             made: Vec::new(),
             encoding: Encoding::default(),
             index: Vec::new(),
-            index_len: 0,
+            kept: 0,
             list: Vec::new(),
             list_len: 0,
             piece: 0,
@@ -290,20 +302,24 @@ impl Core {
     }
 
     fn begin_index(&mut self) {
+        let encoding = self.table.index_mut().begin(self.sb.has_index_parts());
         let (index, list) = (std::mem::take(&mut self.sb.index), std::mem::take(&mut self.sb.list));
-        index.into_iter().chain(list).for_each(|run| self.space.put_aside(run));
-        let len = self.table.index().stored_len();
+        let (gone, kept) = if encoding.is_whole() { (index, Vec::new()) } else { (Vec::new(), index) };
+        gone.into_iter().chain(list).for_each(|run| self.space.put_aside(run));
         let c = self.generations.checkpoint();
         // Half of them may be cut once before it needs a list.
-        c.piece = PIECE_BLOCKS.max((len as u64).div_ceil(BLOCK).div_ceil(PIECES));
-        c.index_len = len;
+        c.piece = PIECE_BLOCKS.max((encoding.len() as u64).div_ceil(BLOCK).div_ceil(PIECES));
+        c.kept = kept.iter().map(|(_, n)| n).sum();
+        (c.encoding, c.index) = (encoding, kept);
         c.enter(Stage::Index);
     }
     /// Encodes a part of the index and sends it to the device; behind the last, the first one.
     fn write_index_piece(&mut self) {
-        let done = self.generations.checkpoint().index.iter().map(|(_, n)| n).sum::<u64>();
-        let left = (self.generations.checkpoint().index_len as u64).div_ceil(BLOCK) - done;
-        let n = self.generations.checkpoint().piece.min(left);
+        let c = self.generations.checkpoint();
+        let done = c.index.iter().map(|(_, n)| n).sum::<u64>() - c.kept;
+        let blocks = (c.encoding.len() as u64).div_ceil(BLOCK);
+        let left = blocks - done;
+        let n = c.piece.min(left);
         let may_lend = self.chunks_to_lend();
         let Some(runs) = self.space.take(n, &mut self.alloc, may_lend) else {
             return self.stop(self.no_room());
@@ -331,7 +347,9 @@ impl Core {
         let c = self.generations.checkpoint();
         c.enter(Stage::Pages);
         let (block, mut front) = c.front.take().expect("there is a first piece");
-        Index::seal(&mut front, c.index_crc.expect("pieces went out"));
+        let crc = c.index_crc.expect("pieces went out");
+        Index::seal(&mut front, crc);
+        self.table.index_mut().parts().stored(c.encoding.is_whole(), blocks, crc);
         self.send_piece(block, &front);
         self.write_list();
     }
@@ -372,7 +390,8 @@ impl Core {
             next_nid: c.next_nid,
             next_leaf: self.generations.next_leaf(),
             index: c.index.clone(),
-            index_len: c.index_len as u64,
+            index_len: c.kept * BLOCK + c.encoding.len() as u64,
+            index_crc: if self.sb.has_index_parts() { c.index_crc.unwrap_or(0) } else { 0 },
             list: c.list.clone(),
             list_len: c.list_len as u64,
             ..self.sb.clone()

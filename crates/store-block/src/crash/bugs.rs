@@ -11,7 +11,7 @@ const fn on(bug: Bug, setting: u64) -> (Bug, u64, u64) {
     (bug, setting, if setting < SETTINGS { SETTINGS } else { ROUND })
 }
 
-pub const BUGS: [(Bug, u64, u64); 46] = [
+pub const BUGS: [(Bug, u64, u64); 49] = [
     on(Bug::AckBeforeDurable, 0),
     on(Bug::AckOutOfOrder, 0),
     on(Bug::VolatileRecord, 0),
@@ -51,6 +51,9 @@ pub const BUGS: [(Bug, u64, u64); 46] = [
     on(Bug::WriteLayer, 0),
     on(Bug::KeepReplaced, 0),
     on(Bug::KeepLargeAttr, 0),
+    on(Bug::LieInFilter, 0),
+    on(Bug::ForgetLeafGone, 0),
+    on(Bug::LoseIndexChanges, 0),
     on(Bug::AckOneEarly, 0),
     on(Bug::SkipLastBarrier, 3),
     on(Bug::ReuseOneEarly, 5),

@@ -11,10 +11,12 @@
 //! always what comes first, as in a queue, a scan that stepped over many leaves a range in their place ([`Passed`]).
 
 mod cache;
+pub mod entry;
 pub mod index;
 pub mod layer;
 pub mod leaf;
 mod own;
+pub mod parts;
 pub mod space;
 
 use crate::counter::Steps;
@@ -23,7 +25,8 @@ use crate::layout::BLOCK;
 use crate::planted::{Bug, planted};
 use bytes::Bytes;
 use cache::LeafCache;
-use index::{Index, LeafRef};
+use entry::{Entry, LeafRef};
+use index::Index;
 use layer::{Key, Layer, Val};
 use leaf::Leaf;
 use smallvec::SmallVec;
@@ -197,6 +200,10 @@ impl Table {
     pub fn index(&self) -> &Index {
         &self.index
     }
+    /// The index, to say how it is stored.
+    pub fn index_mut(&mut self) -> &mut Index {
+        &mut self.index
+    }
     pub fn load_index(&mut self, index: Index) {
         self.index = index;
     }
@@ -212,10 +219,10 @@ impl Table {
         self.cache.put(id, leaf);
     }
     /// A leaf is made, and found from now on; it stays in memory until [`Table::leaf_written`].
-    pub fn add_leaf(&mut self, first: &[u8], at: LeafRef, leaf: Leaf) {
+    pub fn add_leaf(&mut self, first: &[u8], at: &LeafRef, filter: &[u8], leaf: Leaf) {
         self.cache.put(at.id, leaf);
         self.cache.pin(at.id);
-        self.index.insert(first, at);
+        self.index.insert(first, at, filter);
     }
     pub fn leaf_written(&mut self, id: u64) {
         self.cache.unpin(id);
@@ -253,26 +260,26 @@ impl Table {
                 None => {}
             }
         }
-        let Some(at) = self.index.leaf_of_key(key) else { return Found::Absent };
-        if !leaf::may_have(&at.filter, leaf::key_hash(key)) {
+        let Some((_, at)) = self.index.leaf_of_key(key) else { return Found::Absent };
+        if !leaf::may_have(at.filter, leaf::key_hash(key)) {
             return Found::Absent;
         }
         match self.cache.get(at.id) {
             Some(leaf) => leaf.get(key).map_or(Found::Absent, Found::Row),
-            None => Found::Read(at.clone()),
+            None => Found::Read(at.leaf()),
         }
     }
 
-    /// Of these leaves, the next ones that are not in memory: the first in any case, and others up to `ahead`.
-    fn missing<'a>(&self, leaves: impl Iterator<Item = &'a LeafRef>, ahead: usize) -> Vec<LeafRef> {
-        let mut bytes = 0;
+    /// Of these leaves, the next ones that are not in memory: the first in any case, and others up to `ahead` of the usual size.
+    fn missing<'a>(&self, leaves: impl Iterator<Item = Entry<'a>>, ahead: usize) -> Vec<LeafRef> {
+        let (mut bytes, most) = (0, AHEAD_MAX_BYTES.min((ahead * leaf::TARGET) as u64));
         // Leaves of large rows ahead of the first would drive each other out of the cache, and the scan would ask for them for ever.
-        let fits = |(n, at): &(usize, &LeafRef)| {
+        let fits = |(n, at): &(usize, Entry)| {
             bytes += u64::from(at.blocks) * BLOCK;
-            *n == 0 || bytes <= AHEAD_MAX_BYTES
+            *n == 0 || bytes <= most
         };
-        let missing = leaves.filter(|at| self.cache.get(at.id).is_none()).take(ahead.max(1)).enumerate();
-        missing.take_while(fits).map(|(_, at)| at.clone()).collect()
+        let missing = leaves.filter(|at| self.cache.get(at.id).is_none()).enumerate();
+        missing.take_while(fits).map(|(_, at)| at.leaf()).collect()
     }
 
     /// The layers, the newest first, and the rows of a range that each of them has.

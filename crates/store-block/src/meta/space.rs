@@ -205,6 +205,18 @@ impl Space {
         }
         Some(runs)
     }
+    /// Takes some blocks in a row, at most `n`, for pages of one each that are written together; `None` where only single ones are left.
+    /// Lends no chunk.
+    pub fn take_row(&mut self, n: u64) -> Option<Run> {
+        let most = n.min(CHUNK_BLOCKS);
+        [most, most / 2, most / 4].into_iter().filter(|n| *n > 1).find_map(|n| self.own.take(n, false).or_else(|| self.in_lent(n)))
+    }
+    /// Gives blocks back that nothing was written to.
+    pub fn give_back(&mut self, run: Run) {
+        if run.1 > 0 {
+            self.clear(run);
+        }
+    }
     /// A run of blocks in a chunk that is lent already, near where the last one was.
     fn in_lent(&mut self, n: u64) -> Option<Run> {
         let chunk = self.open.with_run(n, self.shelf)?;

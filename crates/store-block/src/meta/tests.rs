@@ -15,8 +15,8 @@ fn flatten(table: &mut Table, model: &BTreeMap<Key, Bytes>, id: &mut u64) {
     let mut b = LeafBuilder::default();
     let mut done = |b: &mut LeafBuilder, table: &mut Table| {
         let page = b.cut(1, *id);
-        let at = LeafRef::new(*id, &[(0, 0)], page.rows, page.filter.into());
-        table.add_leaf(&page.start, at, Leaf::open(page.bytes, 1, *id).unwrap());
+        let at = LeafRef::new(*id, &[(0, 1)], page.rows);
+        table.add_leaf(&page.start, &at, &page.filter, Leaf::open(page.bytes, 1, *id).unwrap());
         table.leaf_written(*id);
         *id += 1;
     };
@@ -98,7 +98,7 @@ fn what_is_not_in_memory_is_asked_for() {
     assert!(matches!(table.get(&key(50)), Found::Read(_)));
     assert!(matches!(table.get(&b"zzz"[..].into()), Found::Absent | Found::Read(_)));
     let missing = table.scan(&key(10), &key(90), 4, &mut |_, _| ControlFlow::Continue(())).unwrap_err();
-    assert_eq!(missing.len(), 4);
+    assert_eq!(missing.len(), 8, "of one block each: as much as four of two");
     // Leaves that a range covers are not.
     table.remove_range(&key(0), &key(98));
     assert!(matches!(table.get(&key(50)), Found::Absent));
@@ -116,15 +116,15 @@ fn an_index_in_pieces_is_the_one_at_once() {
             let (id, block) = (rng.below(1 << 40), rng.below(1 << 20));
             let mut runs = vec![(block, 1 + n as u64)];
             (0..n % 3).for_each(|i| runs.push((crate::layout::ON_DATA + rng.below(1 << 20), 1 + u64::from(i))));
-            index.insert(&key(n), LeafRef::new(id, &runs, rng.below(900) as u32, filter.into()));
+            index.insert(&key(n), &LeafRef::new(id, &runs, rng.below(900) as u32), &filter);
         }
         for n in (0..leaves).filter(|n| n % 5 == 3) {
             index.remove(&key(n));
         }
         let whole = index.encode(7);
-        assert_eq!(whole.len(), index.stored_len());
         for piece in [20, 33, 500, 4096, 1 << 20] {
-            let (mut encoding, mut pieces, mut crc) = (index::Encoding::default(), Vec::new(), None);
+            let (mut encoding, mut pieces, mut crc) = (index.begin(false), Vec::new(), None);
+            assert_eq!(encoding.len(), whole.len());
             while pieces.len() < whole.len().div_ceil(piece) {
                 index.encode_some(&mut encoding, piece);
                 let part = encoding.take(piece).expect("a piece, or the rest");
@@ -135,8 +135,8 @@ fn an_index_in_pieces_is_the_one_at_once() {
             Index::seal(&mut pieces[0], crc.expect("there is a front"));
             assert_eq!(pieces.concat(), whole, "in pieces of {piece}");
         }
-        let again = Index::decode(whole.clone().into(), 7).expect("it is whole");
-        assert_eq!((again.encode(7), again.stored_len()), (whole.clone(), whole.len()));
+        let again = Index::decode(whole.clone().into(), 7, 0).expect("it is whole");
+        assert_eq!((again.encode(7), again.stored()), (whole.clone(), index.stored()));
     }
 }
 
@@ -173,4 +173,68 @@ fn the_next_of_a_queue_is_found_as_the_first_was() {
     };
     let (few, many) = (steps(400), steps(4000));
     assert!(many <= few + 4 && many < 40, "{few} steps for a row, {many} of ten times as many");
+}
+
+/// Whatever comes and goes, the index has what a map has: what is found, what follows it, and what is read of its parts.
+#[test]
+fn an_index_in_groups_and_parts_is_a_map() {
+    let mut rng = Rng::new(8);
+    let (mut index, mut model) = (Index::default(), BTreeMap::<Key, LeafRef>::new());
+    let (mut stored, mut changes) = (Vec::new(), 0);
+    for step in 0..30_000_u64 {
+        // It grows to thousands of leaves, and shrinks again.
+        let (all, comes) = (3000, if step / 6000 % 2 == 0 { 4 } else { 1 });
+        let k = key(rng.below(all));
+        if rng.below(5) < comes {
+            let mut runs = vec![(rng.below(1 << 30), 1 + rng.below(3))];
+            (0..rng.below(40) / 37).for_each(|_| runs.push((rng.below(1 << 41), 1)));
+            let leaf = LeafRef::new(step, &runs, rng.below(20) as u32);
+            if !model.contains_key(&k) {
+                index.insert(&k, &leaf, &[step as u8; 9]);
+                model.insert(k, leaf);
+            }
+        } else {
+            assert_eq!(index.remove(&k), model.remove(&k));
+        }
+        assert_eq!(index.len(), model.len());
+        let k = key(rng.below(all + 10));
+        let known = model.range::<Key, _>((Bound::Unbounded, Bound::Included(&k))).next_back();
+        let found = index.leaf_of_key(&k);
+        assert_eq!(found.map(|(start, leaf)| (Key::from(start), leaf.leaf())), known.map(|(start, leaf)| (start.clone(), leaf.clone())));
+        let start = known.or(model.first_key_value()).map(|(start, _)| start.clone());
+        let behind = start.as_ref().and_then(|start| model.range::<Key, _>((Bound::Excluded(start), Bound::Unbounded)).next());
+        let wanted = start.as_ref().map(|start| (start.clone(), model[start].clone(), behind.map(|(end, _)| end.clone())));
+        assert_eq!(index.leaf_for(&k), wanted);
+        assert_eq!(
+            index.end_of(&k).map(Key::from).as_ref(),
+            model.range::<Key, _>((Bound::Excluded(&k), Bound::Unbounded)).next().map(|(end, _)| end)
+        );
+        if step % 400 == 0 {
+            let seen: Vec<_> = index.leaves_from(&k).map(|(start, leaf)| (Key::from(start), leaf.leaf())).collect();
+            let from = start.unwrap_or_default();
+            assert_eq!(seen, model.range(from..).map(|(start, leaf)| (start.clone(), leaf.clone())).collect::<Vec<_>>());
+            let mut encoding = index.begin(true);
+            let is_whole = encoding.is_whole();
+            index.encode_some(&mut encoding, usize::MAX);
+            let mut part = encoding.take(usize::MAX).expect("all is encoded");
+            let crc = Index::crc(None, 7, &part);
+            Index::seal(&mut part, crc);
+            if is_whole {
+                stored.clear();
+            }
+            changes += u32::from(!is_whole);
+            stored.resize(stored.len().next_multiple_of(BLOCK as usize), 0);
+            stored.extend_from_slice(&part);
+            index.parts().stored(is_whole, (part.len() as u64).div_ceil(BLOCK), crc);
+            let again = Index::decode(stored.clone().into(), 7, crc).expect("it is whole");
+            assert_eq!((again.encode(7), again.len(), again.stored()), (index.encode(7), index.len(), index.stored()));
+            assert!(is_whole || Index::decode(stored.clone().into(), 7, crc ^ 1).is_err(), "another part is meant");
+            let bit = rng.below(8 * stored.len() as u64) as usize;
+            stored[bit / 8] ^= 1 << (bit % 8);
+            let torn = Index::decode(stored.clone().into(), 7, crc).map(|index| index.encode(7));
+            assert!(torn.is_err() || torn == Ok(index.encode(7)), "a bit between the parts does no harm, any other is seen");
+            stored[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+    assert!(changes > 40, "{changes} parts of changes");
 }

@@ -1,0 +1,171 @@
+//! What a new object costs among many: `cargo run --release -p store-block --example many -- FOLDER|mem OBJECTS [OPS] [MEMORY_MIB]`.
+//!
+//! So many objects are made of rows alone (an object's info and its snapshots, as an OSD has them, and no data). Then the same new objects of
+//! 4 KiB come, with the group's log, in a crowd of 256: device bytes for each, by what they are for, and CPU with the checkpoints that they
+//! bring. A tenth of the objects in a tenth of the memory is what ten times as many are in all of it: leaves and rows of a checkpoint keep
+//! their proportion.
+
+// As the program has it.
+#[path = "../../cli/src/allocator.rs"]
+mod allocator;
+mod shared;
+
+use bytes::Bytes;
+use shared::{ask, devices};
+use std::time::{Duration, Instant};
+use store::{FastInfo, InfoChange, LogDelta, ObjectStore};
+use store_block::{BlockStore, Config, Wrote};
+use types::{
+    CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, LogOp, ModDesc, OI_ATTR, ObjectStatSum, PgId, PgInfo, PgLogEntry, ReqId, SS_ATTR,
+    SpgId, Transaction, UTime,
+};
+
+const POOL: i64 = 1;
+const PGS: u32 = 32;
+const DEPTH: u64 = 256;
+
+fn cpu() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    Duration::from_nanos(text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0))
+}
+fn object(n: u64) -> GHObject {
+    // A name's hash is like a number by chance.
+    let hash = base::Rng::new(n).u64() as u32;
+    let oid = format!("benchmark_data_host_12345_object{n}").into();
+    GHObject::plain(HObject { oid, hash, pool: POOL, snap: CEPH_NOSNAP, ..HObject::min() })
+}
+
+struct Load {
+    store: BlockStore,
+    submitted: u64,
+    committed: u64,
+    trimmed: Vec<u64>,
+    longest_turn: Duration,
+}
+
+impl Load {
+    fn submit(&mut self, txn: Transaction, delta: Option<LogDelta>) {
+        self.submitted += 1;
+        self.store.submit(txn, delta, self.submitted).expect("it fits");
+    }
+    /// Goes on until fewer than so many are under way.
+    fn settle(&mut self, depth: u64) {
+        let mut tokens = Vec::new();
+        loop {
+            let turn = Instant::now();
+            self.store.turn_end();
+            self.longest_turn = self.longest_turn.max(turn.elapsed());
+            self.store.take_commits(&mut tokens);
+            self.store.take_ready(&mut Vec::new());
+            self.committed += tokens.drain(..).count() as u64;
+            if self.submitted - self.committed < depth {
+                return;
+            }
+            if let Some(why) = self.store.failure() {
+                panic!("{why}");
+            }
+            self.store.wait();
+        }
+    }
+    fn checkpointed(&mut self) {
+        self.settle(1);
+        self.store.checkpoint();
+        while self.store.is_checkpointing() || !self.store.stats().idle {
+            self.store.turn_end();
+            if !self.store.stats().idle {
+                self.store.wait();
+            }
+        }
+    }
+    fn make(&mut self, n: u64, data: Option<&Bytes>) {
+        let obj = object(n);
+        let pg = SpgId::whole(PgId::new(POOL, obj.hobj.hash & (PGS - 1)));
+        let version = EVersion::new(20, self.submitted + 1);
+        let mut txn = Transaction::new(CollId::Pg(pg));
+        match data {
+            Some(data) => txn.write(&obj, 0, data.clone(), 0),
+            None => txn.touch(&obj),
+        }
+        let mut info = vec![0x5a; 250];
+        info[60..68].copy_from_slice(&version.version.to_le_bytes());
+        txn.set_attr(&obj, OI_ATTR, info.into());
+        txn.set_attr(&obj, SS_ATTR, Bytes::from_static(&[7; 35]));
+        let delta = data.map(|_| {
+            let entry = PgLogEntry {
+                op: LogOp::MODIFY,
+                soid: obj.hobj.clone(),
+                version,
+                reqid: ReqId { tid: version.version, ..ReqId::default() },
+                mtime: UTime { sec: 1_700_000_000, nsec: version.version as u32 },
+                user_version: version.version,
+                mod_desc: ModDesc::unrollbackable(),
+                ..PgLogEntry::default()
+            };
+            let fast = FastInfo {
+                last_update: version,
+                last_complete: version,
+                last_user_version: version.version,
+                sum: ObjectStatSum::default(),
+            };
+            let mut delta = LogDelta { entries: vec![entry], info: InfoChange::Fast(fast), ..LogDelta::new(pg) };
+            let trimmed = &mut self.trimmed[pg.pgid.seed as usize];
+            *trimmed += 1;
+            if *trimmed > 2000 {
+                *trimmed -= 100;
+                delta.trim_to = Some(EVersion::new(20, version.version.saturating_sub(1900 * u64::from(PGS))));
+            }
+            delta
+        });
+        self.submit(txn, delta);
+        if self.submitted.is_multiple_of(16) {
+            self.settle(DEPTH);
+        }
+    }
+}
+
+fn main() {
+    allocator::tune();
+    let args: Vec<String> = std::env::args().collect();
+    let number = |n: usize, otherwise: u64| args.get(n).map_or(otherwise, |s| s.parse().expect("a number"));
+    let (folder, objects, ops) = (args.get(1).map_or("mem", |s| s.as_str()), number(2, 0), number(3, 200_000));
+    let config = Config { memory: (number(4, 128) << 20) as usize, ..Config::default() };
+    let uuid = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |t| t.as_nanos()).to_le_bytes();
+    let lens = [(2 << 30) + objects * 2048 + ops * 8192, 256 << 20, 1 << 30];
+    let disks = BlockStore::mkfs(devices(folder, lens.map(|len: u64| len.next_multiple_of(1 << 20))), uuid).expect("a store");
+    let store = BlockStore::open(config, disks).expect("it opens");
+    let mut load = Load { store, submitted: 0, committed: 0, trimmed: vec![0; PGS as usize], longest_turn: Duration::ZERO };
+    for seed in 0..PGS {
+        let pg = SpgId::whole(PgId::new(POOL, seed));
+        let mut txn = Transaction::new(CollId::Pg(pg));
+        txn.create_collection(CollId::Pg(pg), PGS.trailing_zeros());
+        load.submit(txn, Some(LogDelta { epoch: Some(1), info: InfoChange::Full(Box::new(PgInfo::new(pg))), ..LogDelta::new(pg) }));
+    }
+    let began = Instant::now();
+    (0..objects).for_each(|n| load.make(n, None));
+    load.checkpointed();
+    println!("{objects} objects in {:.1} s, {:?}", began.elapsed().as_secs_f64(), load.store.stats().memory);
+    let mut data = vec![0; 4096];
+    base::Rng::new(9).fill(&mut data);
+    let data = Bytes::from(data);
+    load.longest_turn = Duration::ZERO;
+    let (before, cpu_before, began) = (load.store.stats(), cpu(), Instant::now());
+    (objects..objects + ops).for_each(|n| load.make(n, Some(&data)));
+    load.checkpointed();
+    let (after, took) = (load.store.stats(), began.elapsed());
+    let kib = |f: fn(&Wrote) -> u64| (f(&after.wrote) - f(&before.wrote)) as f64 * 4.0 / ops as f64;
+    println!(
+        "{ops} new objects of 4 KiB among {objects}: {:.2} KiB and {:.2} us of CPU each; log {:.2} data {:.2} metadata {:.2} read {:.2} KiB; {} checkpoints, {:.0} a second, \
+         longest turn {} us",
+        kib(|w| w.log + w.direct + w.in_place + w.meta),
+        (cpu() - cpu_before).as_secs_f64() * 1e6 / ops as f64,
+        kib(|w| w.log),
+        kib(|w| w.direct + w.in_place),
+        kib(|w| w.meta),
+        kib(|w| w.reads),
+        after.generation - before.generation,
+        ops as f64 / took.as_secs_f64(),
+        load.longest_turn.as_micros()
+    );
+    println!("{:?}", after.memory);
+    assert_eq!(ask(&mut load.store, |s| s.collections()).len(), PGS as usize);
+}
