@@ -442,6 +442,16 @@ mod tests {
     }
 
     #[test]
+    fn cases_that_a_reason_names_are_there() {
+        let all: Vec<&str> = crate::cases::cases().iter().map(|case| case.name).collect();
+        for (page, command, why) in NOT_RUN {
+            for name in why.split('`').skip(1).step_by(2).filter(|name| name.contains('_')) {
+                assert!(all.contains(&name), "{page}.md: `{command}` is left to `{name}`, and no case is called so");
+            }
+        }
+    }
+
+    #[test]
     fn blocks_are_commands_with_what_they_show() {
         let page = "text\n```console,run\n$ a \\\n  b\none\ntwo\n$ c &\n```\n```console\n$ not run\n```\n";
         let step = |line, command: &str, shown: &str| Step { line, command: command.into(), shown: lines(shown) };

@@ -65,6 +65,18 @@ fn fit(name: &str, width: usize) -> String {
     name.chars().take(width - 1).chain(['…']).collect()
 }
 
+/// Where a client is, in a column of so many characters, without protocol and nonce.
+/// Its port finds its process, so a long host is cut, and not that.
+fn place(addr: &str, width: usize) -> String {
+    let addr = addr.split('/').next().unwrap_or_default();
+    let addr = addr.strip_prefix("v2:").or_else(|| addr.strip_prefix("v1:")).unwrap_or(addr);
+    let Some((host, port)) = addr.rsplit_once(':').filter(|_| addr.chars().count() > width) else { return fit(addr, width) };
+    match width.checked_sub(port.chars().count() + 1) {
+        Some(left) if left > 1 => format!("{}:{port}", fit(host, left)),
+        _ => fit(addr, width),
+    }
+}
+
 /// A line as far as it is seen, without counting its colours; one that is cut says so.
 fn cut(line: &str, columns: usize) -> String {
     let (mut out, mut wide, mut escape, mut last) = (String::new(), 0, false, 0);
@@ -230,7 +242,7 @@ fn clients(s: &Value) -> Vec<String> {
         format!(
             "{} {} {:>8} {:>11}/s {:>8} {:>8} {:>11}/s {:>8}",
             fit(text(&c["name"]), 16),
-            fit(text(&c["addr"]).split('/').next().unwrap_or_default(), 26),
+            place(text(&c["addr"]), 26),
             count(&c["read_ops"]),
             bytes(&c["read_bytes"]),
             latency(&c["read_us"]),
@@ -321,7 +333,7 @@ mod tests {
             "recovery": {"degraded": 25, "misplaced": 0, "copies": 100, "objects_s": 5, "eta_s": 5},
             "osds": [osd(0, true, 10.0), osd(1, true, 20.0), osd(2, false, 0.0)],
             "pools": [{"name": "rbd", "share": 0.5, "size": 2, "pg_num": 8}],
-            "clients": [{"name": "client.7", "addr": "127.0.0.1:0/5", "write_ops": 30.0}],
+            "clients": [{"name": "client.7", "addr": "v2:127.0.0.1:40001/5", "write_ops": 30.0}],
             "slow": [],
         })
     }
@@ -354,7 +366,7 @@ mod tests {
         assert!(
             lines.contains("75.0 %  25 missing, 0 to move, 5 objects/s, about 5 s left")
                 && lines.contains("● 1 osds down  Start it.")
-                && lines.contains("client.7         127.0.0.1:0"),
+                && lines.contains("client.7         127.0.0.1:40001 "),
             "{lines}"
         );
     }
@@ -364,7 +376,7 @@ mod tests {
         let mut state = state();
         state["pools"][0]["name"] = json!("a pool whose name is longer than any column");
         state["osds"][0]["host"] = json!("storage-node-17.example.org");
-        state["clients"][0]["addr"] = json!("[2001:db8:1234:5678:9abc:def0:1234:5678]:40000/5");
+        state["clients"][0]["addr"] = json!("v2:[2001:db8:1234:5678:9abc:def0:1234:5678]:40000/5");
         let lines = seen(&screen(&state, 40, 200));
         // A figure ends where its heading does.
         let ends = |line: &str, word: &str| line.find(word).map(|at| line[..at].chars().count() + word.chars().count());
@@ -374,11 +386,22 @@ mod tests {
         };
         column("POOL", "a pool whose name is …", " PGS", " 8");
         column("OSD", "osd.0     storage-node-17…", " WRITE/s", " 10");
-        column("CLIENT", "client.7         [2001:db8:1234:5678:9abc:…", " WRITE/s", " 30");
+        column("CLIENT", "client.7         [2001:db8:1234:5678…:40000", " WRITE/s", " 30");
         // The terminal is narrow.
         let narrow = seen(&screen(&state, 40, 60));
         let osd = narrow.iter().find(|l| l.starts_with("osd.0")).expect("its line");
         assert!(osd.ends_with('…') && osd.chars().count() == 60, "{narrow:#?}");
+    }
+
+    #[test]
+    fn a_bar_of_recovery_is_there_while_something_recovers() {
+        let mut state = state();
+        let bars = |state: &Value| seen(&screen(state, 40, 200)).iter().filter(|l| l.starts_with("recovery ")).count();
+        assert_eq!(bars(&state), 1);
+        state["recovery"]["degraded"] = json!(0);
+        assert_eq!(bars(&state), 0);
+        state["recovery"]["misplaced"] = json!(3);
+        assert_eq!(bars(&state), 1);
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod as_stock_told_its_manager;
 mod backfill;
 mod background_work;
 mod balanced;
+mod client_addrs;
 mod commands;
 mod copies;
 mod daemon;
