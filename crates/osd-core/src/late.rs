@@ -14,8 +14,10 @@ const COMES: u64 = 3;
 #[derive(Default)]
 pub(crate) struct Late {
     rng: Option<Rng>,
-    /// In the order of their questions.
+    /// In the order of their questions; one of each at most.
     on_their_way: VecDeque<Box<Figures>>,
+    /// Asked again since: what is on its way may be older than the reason to ask.
+    again: Vec<Question>,
 }
 
 impl Late {
@@ -26,6 +28,16 @@ impl Late {
     /// True if an answer to this question is on its way.
     pub fn is_asked(&self, question: Question) -> bool {
         self.on_their_way.iter().any(|figures| figures.answers(question))
+    }
+    /// The question came up again while its answer is on its way.
+    pub fn ask_again(&mut self, question: Question) {
+        if !self.again.contains(&question) {
+            self.again.push(question);
+        }
+    }
+    /// The questions that this answer came too early for: to be asked now.
+    pub fn asked_again(&mut self, figures: &Figures) -> Vec<Question> {
+        self.again.extract_if(.., |question| figures.answers(*question)).collect()
     }
     /// A shard answers. The answer again if it is not late.
     pub fn pass(&mut self, figures: Box<Figures>) -> Option<Box<Figures>> {
@@ -57,6 +69,11 @@ mod tests {
         late.delay(7);
         assert!(late.pass(figures(1)).is_none() && late.pass(figures(2)).is_none());
         assert!(late.is_asked(Question::Members) && !late.is_asked(Question::Merges));
+        late.ask_again(Question::Members);
+        late.ask_again(Question::Members);
+        assert_eq!(late.asked_again(&Figures::Merges(Vec::new())), []);
+        assert_eq!(late.asked_again(&figures(1)), [Question::Members]);
+        assert_eq!(late.asked_again(&figures(1)), []);
         let (mut events, mut came) = (0, Vec::new());
         while !late.is_empty() {
             events += 1;

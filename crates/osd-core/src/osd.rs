@@ -222,13 +222,17 @@ impl Osd {
     #[cold]
     fn hear_late(&mut self, cx: &mut EventCx<'_>) {
         while let Some(figures) = self.late.next() {
+            let again = self.late.asked_again(&figures);
             self.control.take(ToControl::Told(figures), cx);
             self.deliver(cx);
+            again.into_iter().for_each(|question| self.ask(question, cx));
         }
     }
-    /// Asks the shard something for Control, unless an answer to that is on its way.
+    /// Asks the shard something for Control; once an answer to that has come which is on its way.
     fn ask(&mut self, question: Question, cx: &mut EventCx<'_>) {
-        if !self.late.is_asked(question) {
+        if self.late.is_asked(question) {
+            self.late.ask_again(question);
+        } else {
             self.tell_shard(ToShard::Ask(question), cx);
         }
     }

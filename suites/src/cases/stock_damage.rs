@@ -196,16 +196,6 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The object's record with the other size.
-fn with_size_cut(record: &[u8]) -> Result<Vec<u8>> {
-    let (from, to) = ((SIZE as u64).to_le_bytes(), (CUT as u64).to_le_bytes());
-    let places: Vec<usize> = record.windows(8).enumerate().filter(|(_, window)| *window == from).map(|(at, _)| at).collect();
-    let [at] = places[..] else { anyhow::bail!("the record has its size {} times", places.len()) };
-    let mut record = record.to_vec();
-    record[at..at + 8].copy_from_slice(&to);
-    Ok(record)
-}
-
 fn damage_ours(release: Release, d: &Daemons, group: &Group<'_>, kind: &str, name: &str, listed: &str) -> Result<()> {
     // Other pools have objects of that name, too.
     let is_it = |line: &&str| line.starts_with(&format!("{}_", group.pgid)) && line.contains(&format!(":{name}:head"));
@@ -218,10 +208,7 @@ fn damage_ours(release: Release, d: &Daemons, group: &Group<'_>, kind: &str, nam
     };
     match kind {
         "bytes" => change(&["bytes", "0", &"b".repeat(SIZE)]),
-        "size" => {
-            change(&["size", &CUT.to_string()])?;
-            change(&["raw-attr", "_", &hex(&with_size_cut(&record(release, d, &group.pgid, name, "_")?)?)])
-        }
+        "size" => change(&["size", &CUT.to_string()]),
         "attr" => change(&["attr", "_color", "red"]),
         "info" => change(&["attr", "_"]),
         "omap" => change(&["omap", "key", "other"]),

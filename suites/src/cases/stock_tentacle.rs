@@ -64,6 +64,8 @@ fn coded_pools_of_stock(d: &Daemons) -> Result<()> {
         "ceph osd erasure-code-profile set several k=2 m=1 crush-failure-domain=host crush-num-failure-domains=1 \
          crush-osds-per-failure-domain=3 crush-device-class=theirs",
     )?;
+    // Clients before 19.2 don't know such a rule.
+    d.must("ceph osd set-require-min-compat-client squid --yes-i-really-mean-it")?;
     for pool in CODED {
         let profile = if pool == "msr" { "several" } else { "theirs" };
         d.must(&format!("ceph osd pool create {pool} 4 4 erasure {profile}"))?;

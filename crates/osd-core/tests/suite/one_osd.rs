@@ -230,7 +230,7 @@ fn boots(w: &mut World) -> MOSDBoot {
 /// The monitors raise the release that they require by the features of its OSDs, and let none in that is three releases ahead of it.
 fn clusters_of_five_releases_are_joined(kind: Kind) {
     use maps::Release;
-    let (squid, tentacle) = (features::SERVER_SQUID, features::SERVER_TENTACLE);
+    let (squid, tentacle) = (features::SERVER_SQUID | features::CRUSH_MSR, features::SERVER_TENTACLE);
     let all = features::SUPPORTED | squid | tentacle;
     for (release, want) in [
         (Release::PACIFIC, features::SUPPORTED),
