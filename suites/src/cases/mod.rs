@@ -120,7 +120,6 @@ pub fn cases() -> Vec<Case> {
         web::CASES,
         daemons::CASES,
         maps::CASES,
-        memory::CASES,
         hostile::CASES,
         under_way::CASES,
         vectors::CASES,

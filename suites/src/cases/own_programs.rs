@@ -145,7 +145,6 @@ const LINES: &[(&str, Held)] = &[
     ("rados -p p listwatchers o", Whole),
     ("rados -p p listwatchers nosuch", Whole),
     ("rados purge p", Whole),
-    ("rados purge nosuch --yes-i-really-really-mean-it", Whole),
     ("rados -p p -N n ls -f json", Whole),
     ("rados --pool=p --namespace=n ls --format=json-pretty", Whole),
     ("rados -p p cp nosuch o3", Whole),

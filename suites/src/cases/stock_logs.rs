@@ -8,10 +8,31 @@ use crate::stock::Daemons;
 use anyhow::{Context, Result, ensure};
 
 /// Lines that stock daemons may write, by words of each, and why.
-const STOCK: &[(&str, &str)] = &[];
+const STOCK: &[(&str, &str)] = &[
+    ("cannot load compressor", "Debian's packages lack a library"),
+    ("load failed dlopen()", "the same"),
+    ("mgr[py]", "the manager's modules are packages of their own, and say how they are loaded"),
+    ("handle_report got status from non-daemon", "a monitor reports before the manager knows of it"),
+    ("create_initial mon_debug_no_require", "the first map"),
+    ("definitely_dead", "the case ends OSDs"),
+    ("(OSD_DOWN)", "the same"),
+    ("(OSD_HOST_DOWN)", "the same"),
+    ("(PG_DEGRADED)", "the same"),
+    ("(PG_AVAILABILITY)", "the same"),
+    ("(OSD_UPGRADE_FINISHED)", "the case requires the release a moment later"),
+    ("set_numa_affinity", "loopback belongs to no node"),
+    ("waiting for initial osdmap", "an OSD's start"),
+    ("log_to_monitors", "the same"),
+    ("_read_fsid unparsable", "the same, of a new store"),
+    ("open stat got: (1)", "the block device is a file"),
+    ("mon_cmd_maybe_osd_create fail", "the case gave the OSD a device class of its own"),
+    ("OSD bench result of", "files in memory are faster than a disk"),
+    ("has erasure codes, which this OSD does not serve", "ours says so once a pool, with the next step"),
+];
 
 /// The same of ours.
-const OURS: &[(&str, &str)] = &[];
+const OURS: &[(&str, &str)] =
+    &[(" runs at ", "its start"), ("has erasure codes, which this OSD does not serve", "once a pool, with the next step")];
 
 /// True for a line of a stock daemon's log that warns of something: date, thread, level, text.
 fn warns(line: &str) -> bool {

@@ -54,7 +54,7 @@ pub async fn run(cluster: &Cluster, pool: &Pool, name: &str, o: &Options, words:
             out(format!("Removed {count} objects\nsuccessfully purged pool {name}\n").as_bytes())
         }
         ["purge", _] => Err(Failed(
-            "WARNING:\nThis will PERMANENTLY DESTROY all objects from a pool with no way back.\nTo confirm, follow pool with --yes-i-really-really-mean-it".into(),
+            "WARNING:\n  This will PERMANENTLY DESTROY all objects from a pool with no way back.\n  To confirm, follow pool with --yes-i-really-really-mean-it".into(),
         )),
         ["list-inconsistent-pg", ..] => inconsistent(cluster, pool).await,
         _ => Err(usage_of(&format!("-p POOL {} ...; --help says what it takes", words[0]))),

@@ -24,7 +24,7 @@ pub async fn run(pool: &Pool, name: &str, words: &[&str]) -> Done {
             let pairs = client::ops::pairs_of(&reply.ops.first().cloned().unwrap_or_default()).map_err(|e| told(&e.into()))?;
             match pairs.values().next() {
                 Some(value) => out(format!("value ({} bytes) :\n{}\n", value.len(), dump(value)).as_bytes()),
-                None => Err(Failed(format!("No such key: {name}/{object}/{key}\nerror 1: (1) Operation not permitted"))),
+                None => Err(Failed(format!("No such key: {name}/{object}/{key}"))),
             }
         }
         ["getomapheader", object] => {
