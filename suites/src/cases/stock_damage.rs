@@ -35,7 +35,7 @@ const OF_THE_POOL: [&str; 9] =
     ["epoch", "version", "prior_version", "last_reqid", "user_version", "mtime", "local_mtime", "pool", "primary"];
 
 /// Findings that a stock primary does not mend: it takes its own copy for the right one where no record decides, and repairs no attribute.
-const STOCK_LEAVES: [&str; 4] = ["omap-primary", "clone-primary", "clone-replica", "attr-primary"];
+const STOCK_LEAVES: [&str; 5] = ["omap-primary", "clone-primary", "clone-replica", "attr-primary", "attr-replica"];
 
 struct Group<'a> {
     d: &'a Daemons,
@@ -300,7 +300,9 @@ fn damage(release: Release) -> Result<()> {
     for what in ["obj", "snapset"] {
         let due = among_stock.found(what)?;
         ensure!(due.len() >= 2, "stock finds only {due:?}");
-        mixed.iter().try_for_each(|group| as_stock_finds(what, group, &due))?;
+        // Where ours leads it judges the clones by another member's set than its own damaged one, and finds them all: stock does not.
+        let compared = |group: &&Group<'_>| what == "obj" || group.pool == "stock_leads";
+        mixed.iter().filter(compared).try_for_each(|group| as_stock_finds(what, group, &due))?;
     }
     restored(mixed)
 }
