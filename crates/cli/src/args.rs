@@ -148,7 +148,8 @@ pub struct Up {
     /// leaves), stores in memory as room for objects (default: half of the machine's memory, or what --memory-limit leaves).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
-    /// Keep the whole process below this much memory, such as 512M: caches give way to all else, and clients wait before it is exceeded.
+    /// Keep the whole process to this much memory, such as 512M: caches give way to all else, then clients wait. Recovery of very many
+    /// objects can go beyond it, and the log says so.
     /// With --processes: all daemons together. Gateways (--s3, --fs) have memory of their own.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<u64>,
@@ -384,7 +385,8 @@ pub struct OsdArgs {
     /// memory as room for objects (default: `memstore device bytes` of ceph.conf, or 4 GiB, or what --memory-limit leaves).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
-    /// Keep the whole process below this much memory, such as 512M: caches give way to all else, and clients wait before it is exceeded.
+    /// Keep the whole process to this much memory, such as 512M: caches give way to all else, then clients wait. Recovery of very many
+    /// objects can go beyond it, and the log says so.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<u64>,
     /// Microseconds for which an idle OSD polls for work before it sleeps: lower latency for more CPU time.

@@ -74,7 +74,8 @@ impl Folder {
         lock.rewind()?;
         writeln!(lock, "{}{}", std::process::id(), kept::keeper().map_or_else(String::new, |keeper| format!(" kept by {keeper}")))?;
         // Looked at under the lock: a process that held it before may have made a cluster here.
-        let is_fresh = std::fs::read_dir(&dir)?.flatten().all(|entry| entry.file_name() == LOCK);
+        // An entry that can't be read may be anything.
+        let is_fresh = std::fs::read_dir(&dir)?.all(|entry| entry.is_ok_and(|entry| entry.file_name() == LOCK));
         Ok(Self { dir, _lock: lock, is_made: is_new, is_fresh: Cell::new(is_fresh) })
     }
     /// It serves from now on: its content stays, whatever happens.
