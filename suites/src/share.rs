@@ -1,7 +1,7 @@
-//! Which share of what rotates a short run does: each change does another, so that three changes see all cases and six see all seeds.
+//! Which share of what rotates a short run does: each change does another, so that six changes see all cases and all seeds.
 //!
-//! A third of the cases that not every run has, and a sixth of the simulator's seeds and planted bugs and of the crash states: tests read it from
-//! the environment ([`VARIABLE`]).
+//! A third of the cases that not every run has (a sixth of the long ones), and a sixth of the simulator's seeds and planted bugs and of the crash states:
+//! tests read it from the environment ([`VARIABLE`]).
 
 use crate::cluster::target;
 use crate::run::root;
@@ -33,6 +33,10 @@ impl Share {
     /// True for one in three of the places in the cases' list.
     pub fn has(self, place: usize) -> bool {
         place as u64 % CASE_PARTS == (self.0 - 1) % CASE_PARTS
+    }
+    /// True for one in six of the places in a list.
+    pub fn has_of_all(self, place: usize) -> bool {
+        place as u64 % PARTS == self.0 - 1
     }
     pub fn number(self) -> u64 {
         self.0

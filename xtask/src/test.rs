@@ -137,7 +137,7 @@ impl Chosen {
         let left: String = order::ONLY_ALL.iter().chain(order::ONLY_ALL_ELSE).map(|(what, why)| format!("\n  {what}: {why}")).collect();
         let says = format!(
             "the short form, share {} of {} ({from}; `--share {}` repeats it): all unit tests, a sixth of seeds and crash states, {} of {all} cases.\n\
-             The other cases come with the next two shares. `--all` does all of it; it alone does:{left}",
+             The other cases come with the next two shares, the long ones with the next five. `--all` does all of it; it alone does:{left}",
             share.number(),
             share::PARTS,
             share.number(),
