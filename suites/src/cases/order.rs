@@ -55,6 +55,7 @@ const WAITING: &[(&str, u32)] = &[
     ("guide_with_gateways", 20),
     ("guide_with_a_dead_disk", 25),
     ("guide_with_several_machines", 30),
+    ("guide_with_a_cluster_that_moves", 90),
     ("stock_and_our_osds_find_the_same_damage", 120), // stock's tool opens a store for each object
     ("stock_and_our_osds_find_the_same_damage_20.2", 120),
     ("stock_and_our_osds_send_what_is_large", 90),

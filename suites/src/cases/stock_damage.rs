@@ -300,9 +300,7 @@ fn damage(release: Release) -> Result<()> {
     for what in ["obj", "snapset"] {
         let due = among_stock.found(what)?;
         ensure!(due.len() >= 2, "stock finds only {due:?}");
-        // Where ours leads it judges the clones by another member's set than its own damaged one, and finds them all: stock does not.
-        let compared = |group: &&Group<'_>| what == "obj" || group.pool == "stock_leads";
-        mixed.iter().filter(compared).try_for_each(|group| as_stock_finds(what, group, &due))?;
+        mixed.iter().try_for_each(|group| as_stock_finds(what, group, &due))?;
     }
     restored(mixed)
 }

@@ -1,7 +1,7 @@
 //! Copies compared: which of them is the one that the others are held against, and what is wrong with each.
 //!
-//! The authoritative copy is one whose record, snapset and size hold together, of the newest version, whose digests are those of its record, with the
-//! most of them: what object_info says counts more than how many copies agree. Where that leaves a choice, the copy with the most like it counts,
+//! The authoritative copy is one whose record, snapset and size hold together, of the newest version, whose digests are those of its record and whose
+//! snapset names the clones that are there, with the most digests: what object_info says counts more than how many copies agree. Where that leaves a choice, the copy with the most like it counts,
 //! and then our own: stock takes its own at once, and repairs two good omaps from a bad one. Values in, values out: no store and no message.
 //! Heads and their clones among each other are [`crate::pg::work::scrub::snapsets`]'.
 //!
@@ -34,11 +34,21 @@ pub fn compare(cx: &Comparing, maps: &BTreeMap<PgShard, ScrubMap>, found: &mut F
         let auth = compare_object(cx, name, maps, found)
             .or_else(|| maps.get(&cx.whoami).filter(|map| map.objects.contains_key(name)).map(|_| cx.whoami));
         let auth = auth.or_else(|| maps.iter().find(|(_, map)| map.objects.contains_key(name)).map(|(shard, _)| *shard));
-        let object = auth.and_then(|shard| maps[&shard].objects.get(name)).cloned();
-        whole.insert(name.clone(), object.expect("some member has it"));
+        let object = auth.and_then(|shard| maps[&shard].objects.get(name)).expect("some member has it");
+        if let Some(own) = own_set(name, maps.get(&cx.whoami), object) {
+            found.own_sets.insert(name.clone(), own.clone());
+        }
+        whole.insert(name.clone(), object.clone());
         found.count += 1;
     }
     whole
+}
+
+/// The leader's copy of a head, if it has other snapshots than `whole` and could be the authoritative one by its record.
+fn own_set<'a>(name: &HObject, ours: Option<&'a ScrubMap>, whole: &ScrubObject) -> Option<&'a ScrubObject> {
+    let own = ours?.objects.get(name).filter(|own| name.is_head() && !same_attr(own, whole, SS_ATTR))?;
+    let sound = |object| Some(judge(name, object, &mut FoundShard::default())).filter(|judged| judged.why_not.is_empty())?.info;
+    (sound(own)?.version >= sound(whole)?.version).then_some(own)
 }
 
 fn omap_sums(cx: &Comparing, name: &HObject, maps: &BTreeMap<PgShard, ScrubMap>, found: &mut Found) {
@@ -109,12 +119,24 @@ struct Merit {
     version: EVersion,
     /// Its bytes and keys are not other ones than its record says.
     holds_together: bool,
+    /// Its set of snapshots names the clones that its member has.
+    names_its_clones: bool,
     digests: u32,
     /// Copies like it.
     alike: usize,
 }
 
-fn merit(info: &ObjectInfo, object: &ScrubObject, name: &HObject, maps: &BTreeMap<PgShard, ScrubMap>) -> Merit {
+/// True where the copies' sets are alike, too: then there is nothing to choose by.
+fn names_its_clones(member: PgShard, object: &ScrubObject, name: &HObject, maps: &BTreeMap<PgShard, ScrubMap>) -> bool {
+    let mut copies = maps.values().filter_map(|map| map.objects.get(name));
+    if !name.is_head() || copies.all(|copy| same_attr(copy, object, SS_ATTR)) {
+        return true;
+    }
+    let clones = maps[&member].objects.range(name.at_snap(0)..name.clone()).map(|(clone, _)| clone.snap);
+    object.attrs.get(SS_ATTR.as_bytes()).and_then(|bytes| SnapSet::from_bytes(bytes).ok()).is_some_and(|set| clones.eq(set.clones))
+}
+
+fn merit(member: PgShard, info: &ObjectInfo, object: &ScrubObject, name: &HObject, maps: &BTreeMap<PgShard, ScrubMap>) -> Merit {
     let agrees = |flag: u32, recorded: u32, is: Option<u32>| !info.has(flag) || is.is_none_or(|is| is == recorded);
     let is_alike = |other: &&ScrubObject| {
         other.digest == object.digest && other.omap_digest == object.omap_digest && other.size == object.size && other.attrs == object.attrs
@@ -123,6 +145,7 @@ fn merit(info: &ObjectInfo, object: &ScrubObject, name: &HObject, maps: &BTreeMa
         version: info.version,
         holds_together: agrees(oi_flag::DATA_DIGEST, info.data_digest, object.digest)
             && agrees(oi_flag::OMAP_DIGEST, info.omap_digest, object.omap_digest),
+        names_its_clones: names_its_clones(member, object, name, maps),
         digests: u32::from(info.has(oi_flag::DATA_DIGEST)) + u32::from(info.has(oi_flag::OMAP_DIGEST)),
         alike: maps.values().filter_map(|map| map.objects.get(name)).filter(is_alike).count(),
     }
@@ -153,7 +176,8 @@ fn choose<'a>(
             continue;
         }
         let info = judged.info.expect("a copy without a record is not to be relied on");
-        let is_better = best.as_ref().is_none_or(|best| merit(&info, object, name, maps) > merit(&best.info, best.object, name, maps));
+        let merit_of = |best: &Auth<'_>| merit(best.shard, &best.info, best.object, name, maps);
+        let is_better = best.as_ref().is_none_or(|best| merit(member, &info, object, name, maps) > merit_of(best));
         if is_better {
             let digests_match = best.as_ref().is_none_or(|best| best.digests_match);
             best = Some(Auth { shard: member, info, object, digests_match });

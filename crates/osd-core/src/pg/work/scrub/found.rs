@@ -6,7 +6,7 @@
 use crate::event::Level;
 use std::collections::{BTreeMap, BTreeSet};
 use types::scrub_results::{InconsistentObj, InconsistentSnapset};
-use types::{EVersion, HObject, ObjectStatSum, PgShard, SpgId};
+use types::{EVersion, HObject, ObjectStatSum, PgShard, ScrubObject, SpgId};
 
 /// The copies that are compared, and how that is called.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +56,8 @@ pub struct Found {
     /// Objects of which no copy is to be relied on.
     pub hopeless: BTreeSet<HObject>,
     pub digests: Vec<NewDigests>,
+    /// Heads whose set of snapshots differs in the leader's copy, which nothing else speaks against: that copy.
+    pub own_sets: BTreeMap<HObject, ScrubObject>,
     /// Clones that their heads don't name, with the version of their record.
     pub extra: BTreeMap<HObject, EVersion>,
     pub sum: ObjectStatSum,
@@ -101,6 +103,7 @@ impl Found {
         self.bad.extend(other.bad);
         self.hopeless.extend(other.hopeless);
         self.digests.extend(other.digests);
+        self.own_sets.extend(other.own_sets);
         self.extra.extend(other.extra);
         self.sum += &other.sum;
     }

@@ -1,7 +1,8 @@
 //! Heads and their clones among each other: each clone that a head names is there, as long as the head says, and no other.
 //!
 //! Looks at the objects as their authoritative copies have them; which these are is [`crate::pg::backend`]'s to say. Counts what the
-//! group's statistics should be.
+//! group's statistics should be. Where the leader's own copy of a head has another set, the findings are those of that set: it is what
+//! clients are served by until a repair, and stock says the same. What is removed follows the authoritative copies alone.
 //!
 //! Source of the facts: Ceph 18.2 `src/osd/scrubber/scrub_backend.cc` (`scrub_snapshot_metadata`).
 
@@ -26,8 +27,24 @@ struct Head {
     has_bad_clones: bool,
 }
 
-/// Whole names: a head comes behind its clones, so the last comes first.
+/// Looks at all names of a chunk: whole ones, each head with its clones.
 pub fn check(cx: &Comparing, whole: &BTreeMap<HObject, ScrubObject>, found: &mut Found) {
+    check_each(cx, whole, found);
+    for (head, own) in std::mem::take(&mut found.own_sets) {
+        let mut as_ours: BTreeMap<_, _> =
+            whole.range(head.at_snap(0)..=head.clone()).map(|(name, object)| (name.clone(), object.clone())).collect();
+        as_ours.insert(head.clone(), own);
+        let mut said = Found::default();
+        check_each(cx, &as_ours, &mut said);
+        found.snapsets.retain(|one| one.object != (&head.at_snap(one.object.snap)).into());
+        found.snapsets.extend(said.snapsets);
+        found.shallow += said.shallow;
+        found.lines.extend(said.lines);
+    }
+}
+
+/// A head comes behind its clones, so the last comes first.
+fn check_each(cx: &Comparing, whole: &BTreeMap<HObject, ScrubObject>, found: &mut Found) {
     let mut head: Option<Head> = None;
     for (name, object) in whole.iter().rev() {
         let mut result = InconsistentSnapset { object: name.into(), ..InconsistentSnapset::default() };

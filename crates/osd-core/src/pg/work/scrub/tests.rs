@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use store::ObjectStore;
 use store_mem::MemStore;
 use types::object_info::{OI_ATTR, SS_ATTR};
+use types::scrub_results::snapset_error;
 use types::{
     Bytes, CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, ObjectInfo, ObjectStatSum, PgId, PgShard, SnapSet, SpgId, Transaction,
     features,
@@ -70,7 +71,8 @@ impl Members {
     }
     /// A scrub on member 0 to its end. `between`: what happens between our map of a chunk and those of the others.
     fn scrub(&mut self, order: Order, mut between: impl FnMut(&mut Self, &mut Scrub)) -> Found {
-        let [us, others @ ..] = [0, 1, 2].map(|n| self.layout.member(n as i32, n));
+        let members: Vec<PgShard> = (0..self.stores.len()).map(|n| self.layout.member(n as i32, n)).collect();
+        let (us, others) = (members[0], &members[1..]);
         let comparing = Comparing { pgid: GROUP, whoami: us, mode: "scrub", repair: false, size_max: 1 << 30 };
         let others = others.to_vec();
         let mut out = Vec::new();
@@ -82,7 +84,7 @@ impl Members {
                     Out::Reserve(member) => assert!(reserved.insert(member)),
                     Out::Release(member) => assert!(reserved.remove(&member)),
                     Out::Ask(member, start, end, deep) => {
-                        assert!(reserved.len() == 2, "a map is asked for with every slot");
+                        assert!(reserved.len() == others.len(), "a map is asked for with every slot");
                         asked.push((member, start, end, deep));
                     }
                     Out::Through(_, found) => {
@@ -223,6 +225,39 @@ fn a_clone_that_no_head_names_is_a_finding() {
         let found = m.deep();
         found.extra.contains_key(&name(1).at_snap(7)) && found.shallow == 1 && found.snapsets.len() == 2
     });
+}
+
+/// A set of snapshots that lost its clone, in one copy: a finding where it is the leader's, whose set clients are served by. The clone stays.
+#[test]
+fn a_set_of_the_leader_that_lost_a_clone_is_a_finding() {
+    let found_where = |damaged: usize, members: usize| {
+        let mut m = Members::new(9);
+        m.stores.truncate(members);
+        let snap: types::SnapId = 7;
+        let bytes = "the bytes of 1".len() as u64;
+        let mut set = SnapSet { seq: snap, clones: vec![snap], ..SnapSet::default() };
+        set.clone_size.insert(snap, bytes);
+        set.clone_overlap.insert(snap, [(0, bytes)].into_iter().collect());
+        set.clone_snaps.insert(snap, vec![snap]);
+        let without = SnapSet { seq: snap, ..SnapSet::default() };
+        for member in 0..members {
+            let set = if member == damaged { &without } else { &set };
+            m.edit(member, |txn, obj| {
+                let clone = GHObject::plain(obj.hobj.at_snap(7));
+                txn.clone_object(obj, &clone);
+                txn.set_attr(&clone, OI_ATTR, info(&clone.hobj, b"the bytes of 1", 1).to_bytes(features::SUPPORTED));
+                txn.set_attr(obj, SS_ATTR, set.to_bytes(features::SUPPORTED));
+            });
+        }
+        let found = m.deep();
+        assert!(found.extra.is_empty(), "the clone is no one's to remove: {:?}", found.extra);
+        assert_eq!(bad(&found), [damaged as i32], "that copy is made anew");
+        found.snapsets.iter().map(|one| one.errors).collect::<Vec<_>>()
+    };
+    for members in [2, 3] {
+        assert_eq!(found_where(0, members), [snapset_error::HEADLESS, snapset_error::EXTRA_CLONES], "{members} members");
+        assert!(found_where(1, members).is_empty(), "{members} members");
+    }
 }
 
 /// A write that comes between two members' maps: the chunk is taken again, however often, and what was written is counted once.
