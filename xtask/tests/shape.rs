@@ -65,7 +65,6 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("osd-core/src/shard/peers.rs", "take_peer_message", "kinds of messages"),
     ("osd-core/tests/bounds.rs", "numbers_beyond_their_bounds", "operations with numbers that are too large"),
     ("sim/src/faults.rs", "fault", "kinds of faults"),
-    ("sim/src/plan.rs", "drawn", "a plan's fields"),
     ("store-block/src/apply.rs", "apply", "kinds of changes"),
     ("store-block/src/crash/setting.rs", "of", "kinds of lives"),
     ("store-block/src/ops.rs", "encode", "kinds of changes"),
