@@ -37,9 +37,9 @@ const IN_PLACE: &[(&str, usize)] = &[("classes", 40), ("lab", 40), ("mon-core", 
 /// Counts may only fall, and no type is new: threads share an `Arc`, or a message.
 const RCS: &[(&str, usize, &str)] = &[
     ("Budget", 3, "Arc: Control and the shell have it, permits are a request's"),
-    ("Config", 9, "Arc: Control tells shards"),
+    ("Config", 7, "Arc: Control tells shards"),
     ("NotifyBudget", 4, "Arc: a bound of the OSD"),
-    ("OsdMap", 17, "Arc: Control shows it to shards"),
+    ("OsdMap", 16, "Arc: Control shows it to shards"),
     ("PgPool", 3, "a shard's own, once maps are an Arc"),
     ("RefCell<MapCache>", 3, "a lock, or a copy for each shard: Control writes it, shards read"),
     ("ScrubSlots", 2, "Arc: a bound of the OSD"),

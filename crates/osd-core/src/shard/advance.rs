@@ -94,6 +94,7 @@ impl Shard {
         self.sh.osd_features = map.up_osd_features() & features::SUPPORTED;
         self.sh.clocks.retain(|osd| map.is_up(osd));
         self.refresh_records(crate::map_cache::FULLS_MAX as Epoch / 2, cx);
+        self.end_for_the_others(cx);
     }
     /// Records that name a map more than `lag` epochs old are written anew. One of a group that is behind names the group's own map.
     pub(super) fn refresh_records(&mut self, lag: Epoch, cx: &mut EventCx<'_>) {
