@@ -17,13 +17,15 @@ const CIRCLE_IN_PLACE_MAX: usize = 8;
 
 /// Methods of a type, all files together.
 const METHODS_MAX: usize = 80;
-/// Types with more, by crate: their bounds may only fall.
+/// Types with more, by crate, and a hub of before: their bounds may only fall.
 const HUBS: &[(&str, &str, usize)] = &[
     ("crush", "CrushMap", 81),
     ("mon-core", "Mon", 152),
     ("osd-core", "Control", 102),
     ("osd-core", "Exec", 120),
-    ("osd-core", "Shard", 120),
+    ("osd-core", "Jobs", 91),
+    ("osd-core", "Pg", 60),
+    ("osd-core", "Shard", 117),
     ("sim", "Cluster", 131),
     ("store-block", "Core", 202),
 ];
@@ -37,9 +39,9 @@ const IN_PLACE: &[(&str, usize)] = &[("classes", 40), ("lab", 40), ("mon-core", 
 /// Counts may only fall, and no type is new: threads share an `Arc`, or a message.
 const RCS: &[(&str, usize, &str)] = &[
     ("Budget", 3, "Arc: Control and the shell have it, permits are a request's"),
-    ("Config", 9, "Arc: Control tells shards"),
+    ("Config", 7, "Arc: Control tells shards"),
     ("NotifyBudget", 4, "Arc: a bound of the OSD"),
-    ("OsdMap", 17, "Arc: Control shows it to shards"),
+    ("OsdMap", 16, "Arc: Control shows it to shards"),
     ("PgPool", 3, "a shard's own, once maps are an Arc"),
     ("RefCell<MapCache>", 3, "a lock, or a copy for each shard: Control writes it, shards read"),
     ("ScrubSlots", 2, "Arc: a bound of the OSD"),
@@ -65,7 +67,6 @@ const LISTS: &[(&str, &str, &str)] = &[
     ("osd-core/src/shard/peers.rs", "take_peer_message", "kinds of messages"),
     ("osd-core/tests/bounds.rs", "numbers_beyond_their_bounds", "operations with numbers that are too large"),
     ("sim/src/faults.rs", "fault", "kinds of faults"),
-    ("sim/src/plan.rs", "drawn", "a plan's fields"),
     ("store-block/src/apply.rs", "apply", "kinds of changes"),
     ("store-block/src/crash/setting.rs", "of", "kinds of lives"),
     ("store-block/src/ops.rs", "encode", "kinds of changes"),
@@ -80,8 +81,9 @@ fn functions(text: &str) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for (n, line) in lines.iter().enumerate() {
         let code = line.trim_start();
-        let modifiers = ["pub", "pub(crate)", "pub(super)", "const", "async", "unsafe", "default"];
-        let mut words = code.split(' ').skip_while(|word| modifiers.contains(word));
+        let modifiers = ["pub", "pub(crate)", "pub(super)", "pub(in", "const", "async", "unsafe", "default"];
+        // `pub(in crate::pg)` is two words.
+        let mut words = code.split(' ').skip_while(|word| modifiers.contains(word) || word.starts_with("crate::") && word.ends_with(')'));
         if words.next() != Some("fn") {
             continue;
         }

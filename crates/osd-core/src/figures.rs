@@ -19,6 +19,8 @@ pub(crate) enum Question {
     Fullness,
     /// All that the manager is told; `pinged`: how many other OSDs are pinged.
     Report { pinged: usize },
+    /// The oldest map that a group's record names: the group starts from there after a crash.
+    OldestRecord,
 }
 
 /// A shard's answer.
@@ -28,6 +30,7 @@ pub(crate) enum Figures {
     Merges(Vec<Merge>),
     Fullness(StoreStatfs),
     Report(Counters, GroupStats),
+    OldestRecord(Epoch),
 }
 
 impl Figures {
@@ -39,6 +42,7 @@ impl Figures {
             Self::Merges(_) => question == Question::Merges,
             Self::Fullness(_) => question == Question::Fullness,
             Self::Report(..) => matches!(question, Question::Report { .. }),
+            Self::OldestRecord(_) => question == Question::OldestRecord,
         }
     }
 }

@@ -9,21 +9,32 @@
 //!                       ToControl
 //! ```
 //! Neither holds the other. With one shard a message is a call, made by [`crate::Osd`], which has both: nothing is queued on a request's way. A
-//! question of Control's ([`ToShard::Ask`]) is answered by a message, which may be late ([`crate::late`]): Control relies on no answer being new. What is
-//! shared beside messages is read-only for shards: the maps of before ([`crate::map_cache::Maps`]) and where the loop stands.
+//! question ([`ToShard::Ask`], `Inquire`, `Load`) is answered by a message, which may be late ([`crate::late`]): Control relies on no answer
+//! being new. Beside messages shards read the maps of before ([`crate::map_cache::Maps`]), and both write where the loop stands.
 
 use crate::config::Config;
 use crate::event::{ConnId, Peer};
 use crate::figures::{Figures, Question};
+use crate::found::Found;
+use crate::inquiry::{Inquiry, Said};
 use crate::perf::C;
 use base::{Permit, Stamp};
 use maps::OsdMap;
 use messages::{Framed, MOSDForceRecovery, MOSDPGCreate2, MOSDScrub2, RawMessage, SpanNs};
 use std::rc::Rc;
-use types::{EntityAddr, Epoch, IntervalSet, OsdId, Transaction, Uuid};
+use types::{EntityAddr, Epoch, IntervalSet, OsdId, OsdSuperblock, Transaction, Uuid};
 
 /// What a shard is told.
 pub(crate) enum ToShard {
+    /// The store is read, as far as it gives: what it remembers of this OSD is told as [`ToControl::Loaded`].
+    Load(Box<OsdSuperblock>),
+    /// After that: groups are raised to this map, those that are behind it and those whose records name it.
+    Raise {
+        map: Rc<OsdMap>,
+        cluster_fsid: Uuid,
+    },
+    /// No other map is to be raised to: what is left waits for maps that are not here.
+    Raised,
     /// A client's request, with what it holds of the OSD's budget.
     Request {
         conn: ConnId,
@@ -34,6 +45,8 @@ pub(crate) enum ToShard {
     Gathered,
     /// What was read at once has all been handed in: what is durable and what the store has fetched is taken.
     TurnEnd,
+    /// Control has said all that this turn brought: work that is busy wants one of its own.
+    TurnOver,
     /// Work that is busy gets its turn.
     Turn,
     Connected {
@@ -102,6 +115,8 @@ pub(crate) enum ToShard {
     Count(C, u64),
     /// A question, answered by [`ToControl::Told`].
     Ask(Question),
+    /// A command that a shard has a part in, answered by [`ToControl::Said`].
+    Inquire(Box<Inquiry>),
     Tick,
     /// The tick is nearly over: questions that have no answer are put anew.
     AskAnew,
@@ -141,6 +156,19 @@ pub(crate) enum ToControl {
     StoreRefused,
     /// There was no group in the store when the first map came.
     FoundNoGroup,
+    /// A group's record can't be read, and its other members would wait for it: the OSD ends, and another start finds the same.
+    Unusable,
     /// An answer to [`ToShard::Ask`].
     Told(Box<Figures>),
+    /// An answer to [`ToShard::Inquire`].
+    Said(Box<Said>),
+    /// The store is read, or why it can't be.
+    Loaded(Box<Result<Found, String>>),
+}
+
+impl ToControl {
+    /// True if Control asked for it.
+    pub fn is_answer(&self) -> bool {
+        matches!(self, Self::Told(_) | Self::Said(_) | Self::Loaded(_))
+    }
 }

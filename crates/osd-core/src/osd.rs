@@ -4,9 +4,10 @@
 //! before anything else happens, as the messages of [`crate::joint`]; figures that one half tells the other are values. What is submitted while a batch of
 //! messages is read becomes durable together, and is answered at [`Event::TurnEnd`].
 
+use crate::connections::{Connection, Connections};
 use crate::control::Control;
 use crate::crumb::event_code;
-use crate::event::{BootInfo, ConnId, Effect, Event, HbNet, Level, Network, Peer};
+use crate::event::{BootInfo, ConnId, Effect, Event, HbNet, Level, Network};
 use crate::figures::Question;
 use crate::joint::{Came, ToControl, ToShard};
 use crate::late::Late;
@@ -16,7 +17,6 @@ use crate::planted::{Bug, planted};
 use crate::setup::OsdSetup;
 use crate::shard::Shard;
 use crate::shared::EventCx;
-use crate::work::Status;
 use base::breadcrumb::Breadcrumb;
 use base::{Budget, Clock, Stamp};
 use maps::OsdMap;
@@ -36,6 +36,7 @@ pub struct Osd {
     pub(crate) shard: Shard,
     /// Until everything is read that the store remembers.
     pub(crate) loading: Option<Loading>,
+    pub(crate) connections: Connections,
     /// Answers of the shard that Control has not heard.
     late: Late,
 }
@@ -51,7 +52,7 @@ impl Osd {
         let (config, crumb) = (Rc::new(config), Arc::<Breadcrumb>::default());
         let control = Control::new(&setup, config.clone(), store.kind(), crumb.clone());
         let shard = Shard::new(&setup, config, store, control.maps_to_read(), crumb);
-        Self { control, shard, loading: Some(Loading::default()), late: Late::default() }
+        Self { control, shard, loading: Some(Loading::default()), connections: Connections::default(), late: Late::default() }
     }
     /// Answers of the shard reach Control later than they are asked for from now on, as chance has it: for the simulator.
     pub fn delay_answers(&mut self, seed: u64) {
@@ -59,8 +60,7 @@ impl Osd {
     }
     /// What clients may have under way: its bounds follow the options from now on.
     pub fn set_budget(&mut self, budget: Rc<Budget>) {
-        let config = self.control.set_budget(budget);
-        self.shard.take_config(config);
+        self.control.set_budget(budget);
     }
     /// Where the loop stands: to be watched by another thread, with limits that follow the options.
     pub fn breadcrumb(&self) -> Arc<Breadcrumb> {
@@ -93,18 +93,12 @@ impl Osd {
     pub fn option(&self, name: &str) -> Option<&str> {
         self.control.config().get(name)
     }
-    /// What is under way beside requests.
-    pub(crate) fn background_work(&self) -> serde_json::Value {
-        let of_shard = self.loading.iter().map(|loading| loading.status()).chain(self.shard.told().tell_work());
-        let all = of_shard.chain(self.control.merging().status()).chain(self.shard.told().tell_bench_work());
-        serde_json::json!({ "work": all.map(Status::json).collect::<Vec<_>>() })
-    }
     pub(crate) fn swallowed(&self) -> crate::control::blackhole::Swallowed {
         self.control.swallowed()
     }
     /// What kind of peer a connection that was accepted belongs to.
     pub(crate) fn peer_kind(&self, conn: ConnId) -> Option<EntityKind> {
-        self.shard.peer(conn).map(|peer| peer.name.kind)
+        self.connections.get(conn).map(|one| one.peer.kind)
     }
     /// True once a map shows us up where we listen.
     pub fn is_up(&self) -> bool {
@@ -152,8 +146,8 @@ impl Osd {
         self.control.crumb().event(0);
     }
     fn take_event(&mut self, event: Event, cx: &mut EventCx<'_>) {
-        self.shard.set_time(cx.clock.mono);
         if self.loading.is_some() {
+            self.deliver(cx);
             self.load_some(cx);
         }
         if !self.late.is_empty() {
@@ -173,8 +167,14 @@ impl Osd {
             Event::PeerRefused { addrs } => self.control.peer_refused(&addrs, cx),
             Event::HeartbeatCut { net, addrs } => self.control.heartbeat_cut(net, &addrs, cx),
             Event::TurnEnd => self.turn_end(cx),
-            Event::Connected { conn, peer } => self.tell_shard(ToShard::Connected { conn, peer }, cx),
-            Event::Reset { conn } => self.tell_shard(ToShard::Reset { conn }, cx),
+            Event::Connected { conn, peer } => {
+                self.connections.connected(conn, &peer);
+                self.tell_shard(ToShard::Connected { conn, peer }, cx);
+            }
+            Event::Reset { conn } => {
+                self.connections.reset(conn);
+                self.tell_shard(ToShard::Reset { conn }, cx);
+            }
             Event::Mon(msg) => self.mon_message(msg, cx),
             Event::Mgr(msg) => self.mgr_message(&msg, cx),
             Event::MgrConnected => self.control.mgr_connected(cx),
@@ -209,21 +209,25 @@ impl Osd {
     #[inline]
     pub(crate) fn hear_shard(&mut self, cx: &mut EventCx<'_>) {
         while let Some(msg) = self.shard.next_for_control() {
-            match msg {
-                ToControl::Told(figures) => {
-                    let on_time = self.late.pass(figures);
-                    on_time.into_iter().for_each(|figures| self.control.take(ToControl::Told(figures), cx));
-                }
-                msg => self.control.take(msg, cx),
+            if let Some(msg) = self.late.pass(msg) {
+                self.hear(msg, cx);
             }
+        }
+    }
+    fn hear(&mut self, msg: ToControl, cx: &mut EventCx<'_>) {
+        match msg {
+            ToControl::Said(said) => self.finish_command(*said, cx),
+            ToControl::Loaded(result) => self.loaded(*result, cx),
+            ToControl::Unusable => self.end_unusable(None, cx),
+            msg => self.control.take(msg, cx),
         }
     }
     /// Answers that were late have come, as chance has it.
     #[cold]
     fn hear_late(&mut self, cx: &mut EventCx<'_>) {
-        while let Some(figures) = self.late.next() {
-            let again = self.late.asked_again(&figures);
-            self.control.take(ToControl::Told(figures), cx);
+        while let Some(msg) = self.late.next() {
+            let again = self.late.asked_again(&msg);
+            self.hear(msg, cx);
             self.deliver(cx);
             again.into_iter().for_each(|question| self.ask(question, cx));
         }
@@ -255,10 +259,10 @@ impl Osd {
 
     /// Takes what is durable and what the store has fetched, until nothing more comes of it.
     fn turn_end(&mut self, cx: &mut EventCx<'_>) {
-        if self.loading.is_some() || self.control.has_pending_maps() {
-            self.turn_end_at_start(cx);
-        } else {
-            self.tell_shard(ToShard::TurnEnd, cx);
+        let was_loading = self.loading.is_some();
+        self.tell_shard(ToShard::TurnEnd, cx);
+        if was_loading || self.control.has_pending_maps() {
+            self.turn_end_at_start(was_loading, cx);
         }
         if self.control.take_merge_soon() {
             self.tell_ready_to_merge(cx);
@@ -266,25 +270,17 @@ impl Osd {
         if self.control.was_refused() {
             self.tell_fullness(cx);
         }
-        self.shard.want_turn(cx);
+        self.tell_shard(ToShard::TurnOver, cx);
     }
-    /// The same while the store is being read: what it has fetched of that is taken, and then maps that waited for it.
+    /// The same while the store is being read: groups that are there by now have their turn, and maps that waited for it are taken.
     #[cold]
-    fn turn_end_at_start(&mut self, cx: &mut EventCx<'_>) {
-        self.shard.seal();
-        loop {
-            if self.shard.settle(cx) || self.take_maps(cx) {
-                self.shard.seal();
-                continue;
-            }
-            if !self.shard.fetch_news() {
-                break;
-            }
-            self.load_some(cx);
-            self.shard.take_news(cx);
-            self.shard.seal();
+    fn turn_end_at_start(&mut self, was_loading: bool, cx: &mut EventCx<'_>) {
+        if was_loading && self.loading.is_none() {
+            self.tell_shard(ToShard::TurnEnd, cx);
         }
-        self.hear_shard(cx);
+        while self.take_maps(cx) {
+            self.tell_shard(ToShard::TurnEnd, cx);
+        }
     }
     fn tick(&mut self, cx: &mut EventCx<'_>) {
         self.control.tick(cx.clock.mono);
@@ -345,10 +341,6 @@ impl Osd {
     fn report_now(&mut self, cx: &mut EventCx<'_>) {
         self.ask(Question::Report { pinged: self.control.pinged() }, cx);
     }
-    /// Tells the state of our groups, whatever the time is (`flush_pg_stats`); the number of the report.
-    pub(crate) fn stats_now(&mut self, cx: &mut EventCx<'_>) -> u64 {
-        self.control.send_stats(self.shard.tell_stats(cx), cx)
-    }
 
     /// Maps of the monitor.
     fn maps_came(&mut self, m: MOSDMap, cx: &mut EventCx<'_>) {
@@ -374,7 +366,7 @@ impl Osd {
         }
         let before = self.control.map().epoch;
         loop {
-            self.control.need_maps_from(self.shard.told().oldest_record());
+            self.ask(Question::OldestRecord, cx);
             if !self.control.next_map(cx) {
                 break;
             }
@@ -389,7 +381,6 @@ impl Osd {
             return true;
         }
         self.tell_shard(ToShard::MapsEnd, cx);
-        self.end_for_the_others(cx);
         if self.control.check_ourselves(cx) {
             self.ping(cx);
             self.control.boot_if_healthy(cx);
@@ -401,8 +392,7 @@ impl Osd {
 
     /// A message of a connected peer; anything but a request. Who may send it is said by [`messages::senders`].
     fn message(&mut self, conn: ConnId, msg: RawMessage, cx: &mut EventCx<'_>) {
-        let Some(Peer { name: peer, network, addr, .. }) = self.shard.peer(conn) else { return };
-        let (peer, network, addr) = (*peer, *network, *addr);
+        let Some(Connection { peer, network, addr, .. }) = self.connections.get(conn).copied() else { return };
         let (kind, osd) = (msg.kind, peer.num as OsdId);
         let is_osd = peer.kind == EntityKind::OSD || planted(Bug::BelieveKind);
         let is_at_home = network == Network::Cluster || planted(Bug::BelieveNetwork);
@@ -428,7 +418,7 @@ impl Osd {
     }
     /// A message on a network of heartbeats.
     fn heartbeat(&mut self, conn: ConnId, net: HbNet, msg: &RawMessage, cx: &mut EventCx<'_>) {
-        let Some(peer) = self.shard.peer(conn).map(|peer| peer.name) else { return };
+        let Some(peer) = self.connections.get(conn).map(|one| one.peer) else { return };
         let by = messages::senders(msg.kind).map_or(By::Nobody, |row| row.osd);
         if by == By::Pinger && (peer.kind == EntityKind::OSD || planted(Bug::BelieveKind)) {
             self.control.heartbeat(conn, peer, net, msg, cx);

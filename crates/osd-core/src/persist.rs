@@ -37,6 +37,21 @@ pub(crate) fn own_object(name: &str, hash: u32) -> GHObject {
 pub(crate) fn superblock() -> GHObject {
     own_object(SUPERBLOCK, 0)
 }
+/// An error if this superblock is of another OSD's store, or of another cluster's.
+pub(crate) fn check_ours(found: &OsdSuperblock, ours: &OsdSuperblock) -> Result<(), String> {
+    if found.whoami != ours.whoami {
+        return Err(format!("it is the store of osd.{}", found.whoami));
+    }
+    if found.osd_fsid != ours.osd_fsid {
+        let (found, ours) = (found.osd_fsid, ours.osd_fsid);
+        return Err(format!("it is the store of OSD {found}, not of {ours}"));
+    }
+    let (found, ours) = (found.cluster_fsid, ours.cluster_fsid);
+    if !ours.is_zero() && !found.is_zero() && found != ours {
+        return Err(format!("it belongs to cluster {found}, not to {ours}"));
+    }
+    Ok(())
+}
 /// How far the monitor has confirmed the maps; absent in stores of before.
 pub(crate) fn confirmed() -> GHObject {
     own_object(CONFIRMED, 0)

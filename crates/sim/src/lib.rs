@@ -17,6 +17,7 @@
 //!     │        faults                     what goes wrong, and what operators do
 //!     │        harm                       what goes wrong with disks for good, and how operators mend it
 //!     │        silent                     one member's copy is changed, with right checksums
+//!     │        kinds                      kinds of faults, in one table
 //!     │        devices                    OSDs that are added, emptied or lost, and the operator who replaces them
 //!     │        crowd                      stores of different size that fill, also in recovery
 //!     │        vanish                     stores that vanish, fail or are swapped, while their OSDs run or at their starts
@@ -75,6 +76,7 @@ pub mod history;
 mod hostile;
 mod itself;
 mod judge;
+pub mod kinds;
 pub mod linear;
 pub mod model;
 pub mod monitor;

@@ -8,6 +8,7 @@
 
 use crate::MS;
 use crate::acks::Ack;
+use crate::kinds::Fault;
 use crate::monitor::Who;
 use crate::places::Places;
 use crate::plan::Wire;
@@ -133,51 +134,6 @@ pub enum What {
     Gap,
     /// Something happens to an OSD that is away.
     Away(usize, crate::away::Step),
-}
-
-/// A kind of fault whose time has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    KillOsd,
-    KillMon,
-    KillClient,
-    Cut,
-    Partition,
-    PauseOsd,
-    OsdDownCommand,
-    PgNum,
-    PauseFlag,
-    UnpauseFlag,
-    OutIn,
-    Size,
-    Isolate,
-    ClockJump,
-    Flag,
-    Unflag,
-    Reweight,
-    Affinity,
-    Upmap,
-    PgTemp,
-    MinSize,
-    MakeSnap,
-    RemoveSnap,
-    OtherPool,
-    DiskError,
-    Rot,
-    SlowDisk,
-    Scrub,
-    Fence,
-    Force,
-    AddOsd,
-    EmptyOsd,
-    LoseOsd,
-    LongAway,
-    Blocklist,
-    VanishStore,
-    SwapStores,
-    Bar,
-    Gap,
-    Exchange,
 }
 
 /// A process that was stopped, and what came for it meanwhile.

@@ -3,9 +3,10 @@
 //! Each seed has only some kinds of faults (swarm): a cluster with all of them at once seldom gets far enough for any.
 
 use crate::SEC;
-use crate::net::Fault;
+use crate::kinds::{Every, EveryMs};
 use crate::themes::Theme;
 use base::Rng;
+use std::ops::{Deref, DerefMut};
 
 /// What OSDs keep objects in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,9 +16,6 @@ pub enum StoreKind {
     /// The block store on disks in memory.
     Block,
 }
-
-/// How often something happens while there are faults: once in so many virtual milliseconds; 0: never.
-pub type EveryMs = u64;
 
 /// Of so many seeds one has real connections.
 const WIRES_EVERY: u64 = 8;
@@ -72,81 +70,24 @@ pub struct Plan {
     pub log_entries: u32,
     /// One-way delay of a message: least, and what chance adds at most.
     pub delay_ns: (u64, u64),
-    pub kill_osd: EveryMs,
+    /// Faults of each kind.
+    pub every: Every,
     /// A killed OSD is back after this long at most.
     pub down_ms: u64,
     /// Of 100 kills of an OSD, so many take others with it, all at once.
     pub together: u64,
     /// Of 100 kills of an OSD on a block store, so many are power cuts.
     pub power_cuts: u64,
-    pub kill_mon: EveryMs,
-    pub kill_client: EveryMs,
-    pub cut: EveryMs,
-    /// Links that carry nothing for a while, one way or both.
-    pub partition: EveryMs,
-    /// An OSD that does nothing for a while and then goes on.
-    pub pause_osd: EveryMs,
-    pub osd_down_command: EveryMs,
-    pub pg_num_changes: EveryMs,
-    pub pause_flag: EveryMs,
-    /// An OSD is taken out of placement, and comes in again.
-    pub out_in: EveryMs,
-    /// The pool gets another number of copies.
-    pub size_changes: EveryMs,
-    /// An OSD reaches neither the others nor the monitor, while clients reach it, one of which does not hear of newer maps.
-    pub isolate: EveryMs,
-    /// An OSD's clock on the wall jumps.
-    pub clock_jumps: EveryMs,
-    /// One of noup, nodown, noout, noin is set for a while.
-    pub flags: EveryMs,
-    pub reweight: EveryMs,
-    pub affinity: EveryMs,
-    pub upmap: EveryMs,
-    pub pg_temp: EveryMs,
-    pub min_size_changes: EveryMs,
-    pub make_snap: EveryMs,
-    pub remove_snap: EveryMs,
-    /// Another pool is made or removed.
-    pub other_pools: EveryMs,
-    /// A write or a flush of an OSD's device fails.
-    pub disk_errors: EveryMs,
-    /// Something that lies on one OSD's device changes, or can't be read: never on two OSDs in a run.
-    pub rot: EveryMs,
-    /// It may be the log or the metadata.
+    /// Rot may meet the log or the metadata.
     pub rot_wide: bool,
-    /// It may be on any OSD, whatever was promised: objects' data alone.
+    /// Rot may be on any OSD, whatever was promised: objects' data alone.
     pub rot_beyond: bool,
-    /// An OSD's device is slow for a while.
-    pub slow_disk: EveryMs,
-    /// A group is scrubbed or repaired.
-    pub scrubs: EveryMs,
-    /// A primary is cut off or stopped and loses its group, while one client knows no other and reads there.
-    pub fence: EveryMs,
     /// Of so many acknowledged writes, one is the last thing that its primary did, by chance with others; 0: never.
     pub kill_at_ack: u64,
     /// Of so many acknowledged writes, the answer to one is lost, and its client reaches the primary only later, or another one by then; 0: never.
     pub lose_answer: u64,
     /// Of so many writes that come to a replica, one is the last thing that it did, by chance with the primary and others; 0: never.
     pub kill_at_write: u64,
-    /// An operator wants a group recovered or filled before others, or no longer.
-    pub force: EveryMs,
-    /// An OSD is added; one is emptied while all is clean; one is lost with its device.
-    pub add_osd: EveryMs,
-    pub empty_osd: EveryMs,
-    pub lose_osd: EveryMs,
-    /// An address of nobody is blocklisted for a while.
-    pub blocklist: EveryMs,
-    /// An OSD's store vanishes, while it runs or with it; two OSDs find each other's stores at their starts.
-    pub vanish_store: EveryMs,
-    pub swap_stores: EveryMs,
-    /// An OSD is put out and stays away for minutes.
-    pub long_away: EveryMs,
-    /// A client shuts out another one that writes.
-    pub bar: EveryMs,
-    /// A client or an OSD hears of no map until the monitor has trimmed what it needs.
-    pub gap: EveryMs,
-    /// All members of a group are exchanged, and the old ones die at the next acknowledgement.
-    pub exchange: EveryMs,
     /// Clients that watch and notify.
     pub watchers: u32,
     /// Nothing but the store itself keeps clients from filling it.
@@ -222,7 +163,7 @@ impl Plan {
     fn drawn(seed: u64, rng: &mut Rng) -> Self {
         let (tiny, osds) = if rng.chance(1, 3) { (true, 1) } else { (false, 1 + rng.below(5) as u32) };
         let size = 1 + rng.below(u64::from(osds.min(3))) as u32;
-        Self {
+        let plan = Self {
             seed,
             theme: Theme::None,
             wire: Wire::Messages,
@@ -242,38 +183,15 @@ impl Plan {
             commits_lag: false,
             log_entries: pick(rng, &[4, 20, 200, 2000]) as u32,
             delay_ns: (pick(rng, &[20_000, 200_000, 2_000_000]), pick(rng, &[50_000, 5_000_000, 80_000_000])),
-            kill_osd: sometimes(rng, &[3_000, 15_000, 60_000]),
-            down_ms: pick(rng, &[300, 5_000, 60_000]),
-            together: pick(rng, &[0, 20, 100]),
-            power_cuts: pick(rng, &[0, 50, 100]),
-            kill_mon: sometimes(rng, &[5_000, 30_000]),
-            kill_client: sometimes(rng, &[60_000, 200_000]),
-            cut: sometimes(rng, &[200, 2_000, 10_000]),
-            partition: sometimes(rng, &[3_000, 10_000, 40_000]),
-            pause_osd: sometimes(rng, &[3_000, 10_000, 40_000]),
-            osd_down_command: sometimes(rng, &[10_000, 40_000]),
-            pg_num_changes: sometimes(rng, &[10_000, 40_000]),
-            pause_flag: sometimes(rng, &[20_000]),
-            out_in: sometimes(rng, &[15_000, 60_000]) * u64::from(size > 1),
-            size_changes: sometimes(rng, &[30_000]) * u64::from(size > 1 && osds > 2),
-            isolate: sometimes(rng, &[10_000, 40_000]) * u64::from(osds > 1),
-            clock_jumps: sometimes(rng, &[5_000, 40_000]),
-            flags: sometimes(rng, &[20_000, 60_000]),
-            reweight: sometimes(rng, &[20_000, 60_000]) * u64::from(size > 1),
-            affinity: sometimes(rng, &[20_000, 60_000]) * u64::from(size > 1),
-            upmap: sometimes(rng, &[10_000, 40_000]) * u64::from(size > 1),
-            pg_temp: sometimes(rng, &[10_000, 40_000]) * u64::from(size > 1),
-            min_size_changes: sometimes(rng, &[20_000, 60_000]) * u64::from(size > 1),
-            make_snap: sometimes(rng, &[3_000, 15_000, 60_000]),
-            remove_snap: sometimes(rng, &[5_000, 20_000]),
-            other_pools: sometimes(rng, &[20_000]) * u64::from(osds > 1),
-            disk_errors: sometimes(rng, &[10_000, 40_000]),
-            kill_at_ack: sometimes(rng, &[20, 100, 400]),
-            chunk_bytes: pick(rng, &[4096, 8 << 20]),
-            chunk_keys: pick(rng, &[1, 64_000]),
+            every: Every::default(),
+            down_ms: 0,
+            together: 0,
+            power_cuts: 0,
+            kill_at_ack: 0,
+            chunk_bytes: 0,
+            chunk_keys: 0,
             maps_kept: MAPS_KEPT,
             faults_ns: 600 * SEC,
-            fence: 0,
             fences: 2,
             late_answers: false,
             scan_max: 0,
@@ -287,17 +205,6 @@ impl Plan {
             memory_bytes: 4 << 20,
             lose_answer: 0,
             kill_at_write: 0,
-            force: 0,
-            add_osd: 0,
-            empty_osd: 0,
-            lose_osd: 0,
-            blocklist: 0,
-            vanish_store: 0,
-            swap_stores: 0,
-            long_away: 0,
-            bar: 0,
-            gap: 0,
-            exchange: 0,
             watchers: 0,
             lulls: false,
             older: false,
@@ -307,12 +214,43 @@ impl Plan {
             lease_percent: 80,
             refused_places: 0,
             rest_ns: 900 * SEC,
-            rot: 0,
             rot_wide: false,
             rot_beyond: false,
-            slow_disk: 0,
-            scrubs: 0,
-        }
+        };
+        plan.with_faults(rng)
+    }
+    /// The faults that most seeds have, and how large they are.
+    fn with_faults(mut self, rng: &mut Rng) -> Self {
+        self.kill_osd = sometimes(rng, &[3_000, 15_000, 60_000]);
+        self.down_ms = pick(rng, &[300, 5_000, 60_000]);
+        self.together = pick(rng, &[0, 20, 100]);
+        self.power_cuts = pick(rng, &[0, 50, 100]);
+        self.kill_mon = sometimes(rng, &[5_000, 30_000]);
+        self.kill_client = sometimes(rng, &[60_000, 200_000]);
+        self.cut = sometimes(rng, &[200, 2_000, 10_000]);
+        self.partition = sometimes(rng, &[3_000, 10_000, 40_000]);
+        self.pause_osd = sometimes(rng, &[3_000, 10_000, 40_000]);
+        self.osd_down_command = sometimes(rng, &[10_000, 40_000]);
+        self.pg_num_changes = sometimes(rng, &[10_000, 40_000]);
+        self.pause_flag = sometimes(rng, &[20_000]);
+        self.out_in = sometimes(rng, &[15_000, 60_000]) * u64::from(self.size > 1);
+        self.size_changes = sometimes(rng, &[30_000]) * u64::from(self.size > 1 && self.osds > 2);
+        self.isolate = sometimes(rng, &[10_000, 40_000]) * u64::from(self.osds > 1);
+        self.clock_jumps = sometimes(rng, &[5_000, 40_000]);
+        self.flags = sometimes(rng, &[20_000, 60_000]);
+        self.reweight = sometimes(rng, &[20_000, 60_000]) * u64::from(self.size > 1);
+        self.affinity = sometimes(rng, &[20_000, 60_000]) * u64::from(self.size > 1);
+        self.upmap = sometimes(rng, &[10_000, 40_000]) * u64::from(self.size > 1);
+        self.pg_temp = sometimes(rng, &[10_000, 40_000]) * u64::from(self.size > 1);
+        self.min_size_changes = sometimes(rng, &[20_000, 60_000]) * u64::from(self.size > 1);
+        self.make_snap = sometimes(rng, &[3_000, 15_000, 60_000]);
+        self.remove_snap = sometimes(rng, &[5_000, 20_000]);
+        self.other_pools = sometimes(rng, &[20_000]) * u64::from(self.osds > 1);
+        self.disk_errors = sometimes(rng, &[10_000, 40_000]);
+        self.kill_at_ack = sometimes(rng, &[20, 100, 400]);
+        self.chunk_bytes = pick(rng, &[4096, 8 << 20]);
+        self.chunk_keys = pick(rng, &[1, 64_000]);
+        self
     }
     /// Replicas serve reads in some seeds. Drawn apart: what else a seed has does not depend on it.
     fn with_balance(mut self) -> Self {
@@ -466,47 +404,17 @@ impl Plan {
         (self.follow, self.watchers) = (0, 0);
         self
     }
-    /// The kinds of faults by name: what `--shrink` takes away one at a time.
-    pub fn faults(&mut self) -> [(&'static str, Fault, &mut EveryMs); 38] {
-        [
-            ("kill_osd", Fault::KillOsd, &mut self.kill_osd),
-            ("kill_mon", Fault::KillMon, &mut self.kill_mon),
-            ("kill_client", Fault::KillClient, &mut self.kill_client),
-            ("cut", Fault::Cut, &mut self.cut),
-            ("partition", Fault::Partition, &mut self.partition),
-            ("pause_osd", Fault::PauseOsd, &mut self.pause_osd),
-            ("osd_down_command", Fault::OsdDownCommand, &mut self.osd_down_command),
-            ("pg_num_changes", Fault::PgNum, &mut self.pg_num_changes),
-            ("pause_flag", Fault::PauseFlag, &mut self.pause_flag),
-            ("out_in", Fault::OutIn, &mut self.out_in),
-            ("size_changes", Fault::Size, &mut self.size_changes),
-            ("isolate", Fault::Isolate, &mut self.isolate),
-            ("clock_jumps", Fault::ClockJump, &mut self.clock_jumps),
-            ("flags", Fault::Flag, &mut self.flags),
-            ("reweight", Fault::Reweight, &mut self.reweight),
-            ("affinity", Fault::Affinity, &mut self.affinity),
-            ("upmap", Fault::Upmap, &mut self.upmap),
-            ("pg_temp", Fault::PgTemp, &mut self.pg_temp),
-            ("min_size_changes", Fault::MinSize, &mut self.min_size_changes),
-            ("make_snap", Fault::MakeSnap, &mut self.make_snap),
-            ("remove_snap", Fault::RemoveSnap, &mut self.remove_snap),
-            ("other_pools", Fault::OtherPool, &mut self.other_pools),
-            ("disk_errors", Fault::DiskError, &mut self.disk_errors),
-            ("rot", Fault::Rot, &mut self.rot),
-            ("slow_disk", Fault::SlowDisk, &mut self.slow_disk),
-            ("scrubs", Fault::Scrub, &mut self.scrubs),
-            ("fence", Fault::Fence, &mut self.fence),
-            ("force", Fault::Force, &mut self.force),
-            ("add_osd", Fault::AddOsd, &mut self.add_osd),
-            ("empty_osd", Fault::EmptyOsd, &mut self.empty_osd),
-            ("lose_osd", Fault::LoseOsd, &mut self.lose_osd),
-            ("long_away", Fault::LongAway, &mut self.long_away),
-            ("blocklist", Fault::Blocklist, &mut self.blocklist),
-            ("vanish_store", Fault::VanishStore, &mut self.vanish_store),
-            ("swap_stores", Fault::SwapStores, &mut self.swap_stores),
-            ("bar", Fault::Bar, &mut self.bar),
-            ("gap", Fault::Gap, &mut self.gap),
-            ("exchange", Fault::Exchange, &mut self.exchange),
-        ]
+}
+
+/// A plan names its faults as it does all else.
+impl Deref for Plan {
+    type Target = Every;
+    fn deref(&self) -> &Every {
+        &self.every
+    }
+}
+impl DerefMut for Plan {
+    fn deref_mut(&mut self) -> &mut Every {
+        &mut self.every
     }
 }

@@ -64,7 +64,8 @@ fn a_seed_is_the_same_history_twice() {
 fn a_cluster_survives_the_loss_of_its_devices_one_at_a_time() {
     let mut replaced = 0;
     for (seed, store) in [(1, StoreKind::Ideal), (2, StoreKind::Block)] {
-        let plan = Plan { add_osd: 60_000, empty_osd: 5_000, lose_osd: 60_000, ..Plan::figure(seed, store) };
+        let mut plan = Plan::figure(seed, store);
+        (plan.add_osd, plan.empty_osd, plan.lose_osd) = (60_000, 5_000, 60_000);
         let report = run(&plan, None, false);
         assert_eq!((report.failure, report.rest), (None, Some(Rest::Whole)), "seed {seed}, {store:?}");
         assert!(report.added > 0, "seed {seed}, {store:?}");

@@ -2,34 +2,18 @@
 
 use super::Control;
 use crate::map_cache::MapCache;
-use crate::planted::{Bug, planted};
 use ::maps::OsdMap;
 use std::cell::Ref;
 use std::rc::Rc;
 use types::{Bytes, Epoch, OsdSuperblock};
 
 impl Control {
-    /// The superblock of the store: ours from now on, if it is one of ours.
-    pub fn take_superblock(&mut self, found: OsdSuperblock) -> Result<(), String> {
-        if planted(Bug::BelieveStore) {
-            self.superblock = OsdSuperblock { whoami: self.whoami, osd_fsid: self.superblock.osd_fsid, ..found };
-            return Ok(());
-        }
-        if found.whoami != self.whoami {
-            return Err(format!("it is the store of osd.{}", found.whoami));
-        }
-        if found.osd_fsid != self.superblock.osd_fsid {
-            let (found, ours) = (found.osd_fsid, self.superblock.osd_fsid);
-            return Err(format!("it is the store of OSD {found}, not of {ours}"));
-        }
+    /// The superblock of the store, which is one of ours ([`crate::persist::check_ours`]).
+    pub fn take_superblock(&mut self, found: OsdSuperblock) {
         if self.cluster_fsid.is_zero() {
             self.cluster_fsid = found.cluster_fsid;
-        } else if !found.cluster_fsid.is_zero() && found.cluster_fsid != self.cluster_fsid {
-            let (found, ours) = (found.cluster_fsid, self.cluster_fsid);
-            return Err(format!("it belongs to cluster {found}, not to {ours}"));
         }
         self.superblock = found;
-        Ok(())
     }
     pub fn take_map_bytes(&mut self, epoch: Epoch, full: bool, bytes: Bytes) {
         self.maps.borrow_mut().insert(epoch, full, bytes);
@@ -55,7 +39,7 @@ impl Control {
         self.maps.borrow()
     }
     /// Groups would start from this epoch: it stays, and what follows. So does the newest map that the monitor has named.
-    pub fn need_maps_from(&mut self, epoch: Epoch) {
+    pub(super) fn need_maps_from(&mut self, epoch: Epoch) {
         self.maps.borrow_mut().need_from(epoch.min(self.confirmed));
     }
 }

@@ -132,6 +132,9 @@ impl Control {
             // A store in memory, that is: another one has lost nothing when it has no group.
             ToControl::FoundNoGroup => self.store_was_lost = self.was_up_before && self.store_kind == "memstore",
             ToControl::Told(figures) => self.told(*figures, cx),
+            ToControl::Said(_) | ToControl::Loaded(_) | ToControl::Unusable => {
+                unreachable!("taken by the OSD, which has what they are about")
+            }
         }
     }
     /// A shard answers, and the answer may no longer be wanted by then.
@@ -142,6 +145,7 @@ impl Control {
             Figures::Fullness(fs) if self.is_active() => self.tell_fullness(&fs, cx),
             Figures::Members(_) | Figures::Primaries(_) | Figures::Fullness(_) => {}
             Figures::Merges(merges) => self.merging.tell(merges, &self.map, cx),
+            Figures::OldestRecord(epoch) => self.need_maps_from(epoch),
             Figures::Report(counters, stats) => {
                 self.send_counters(counters, cx);
                 self.send_stats(stats, cx);

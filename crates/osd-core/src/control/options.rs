@@ -14,13 +14,10 @@ use std::rc::Rc;
 use types::errno::{EINVAL, ENOENT};
 
 impl Control {
-    /// What clients may have under way: its bounds follow the options from now on, which the shards are to have.
-    #[must_use]
-    pub fn set_budget(&mut self, budget: Rc<Budget>) -> Rc<Config> {
+    /// What clients may have under way: its bounds follow the options from now on.
+    pub fn set_budget(&mut self, budget: Rc<Budget>) {
         self.budget = budget;
-        self.reload_limits();
-        self.swallowed = Swallowed::of(&self.config);
-        self.config.clone()
+        self.options_changed();
     }
     /// Bounds that others look at.
     pub fn reload_limits(&self) {

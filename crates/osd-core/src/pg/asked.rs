@@ -2,6 +2,7 @@
 
 use super::Pg;
 use super::members::peering::Mapping;
+use super::record::Record;
 use super::work::unfound::GiveUp;
 use crate::op::fetch::{Got, Wanted};
 use crate::request::ClientOp;
@@ -77,12 +78,8 @@ impl Pg {
     pub(crate) fn refresh_record(&mut self, lag: Epoch, cx: &mut Cx<'_>) {
         self.group.refresh_record(lag, cx);
     }
-    /// Entries of the log can't be had from the store any more.
-    pub(crate) fn forget_entries(&mut self) {
-        self.group.record.forget_entries();
-    }
-    /// A group that this one should take in is not here: its objects are elsewhere.
-    pub(crate) fn lacks_another(&mut self) {
-        self.group.record.lacks_another();
+    /// For its shard, which splits and merges groups: the record is told what can't be had any more.
+    pub(crate) fn record_mut(&mut self) -> &mut Record {
+        &mut self.group.record
     }
 }

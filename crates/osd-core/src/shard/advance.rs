@@ -94,6 +94,7 @@ impl Shard {
         self.sh.osd_features = map.up_osd_features() & features::SUPPORTED;
         self.sh.clocks.retain(|osd| map.is_up(osd));
         self.refresh_records(crate::map_cache::FULLS_MAX as Epoch / 2, cx);
+        self.end_for_the_others(cx);
     }
     /// Records that name a map more than `lag` epochs old are written anew. One of a group that is behind names the group's own map.
     pub(super) fn refresh_records(&mut self, lag: Epoch, cx: &mut EventCx<'_>) {
@@ -178,7 +179,7 @@ impl Shard {
         pg.advance(pool, name, mapping, old, &mut cx.with(&mut self.sh));
         let is_short = sources.len() < merged.len() && tells_of_merges(pg.pool());
         if is_short {
-            pg.lacks_another();
+            pg.record_mut().lacks_another();
         }
         if seeds.is_empty() && merged.is_empty() {
             return Advance::Done;
@@ -314,7 +315,7 @@ impl Shard {
                 self.sh.counters.damaged += 1;
                 let text = format!("{} is split without its log, which can't be read: {error}", pg.pgid);
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text });
-                pg.forget_entries();
+                pg.record_mut().forget_entries();
                 Some(Vec::new())
             }
         }

@@ -11,17 +11,19 @@
 //! | [`turns`] | commits, what the store has fetched, work, leases |
 //! | [`copying`] | what requests want of objects of other groups |
 //! | [`remove`], [`bench`], [`compact`] | work of the shard's own |
-//! | [`raise`] | how groups become what the store remembers |
-//! | [`told`], [`pg_commands`] | what it tells of itself |
+//! | [`read_store`], [`raise`] | how groups become what the store remembers |
+//! | [`told`], [`parts`], [`pg_commands`] | what it tells of itself |
 
 pub(crate) mod advance;
 pub(crate) mod bench;
 pub(crate) mod catch_up;
 mod compact;
 pub(crate) mod copying;
+mod parts;
 pub(crate) mod peers;
 mod pg_commands;
 pub(crate) mod raise;
+mod read_store;
 pub(crate) mod remove;
 mod requests;
 pub(crate) mod told;
@@ -29,7 +31,6 @@ mod turns;
 pub(crate) mod waiting;
 
 use crate::config::Config;
-use crate::event::{ConnId, Peer};
 use crate::joint::{ToControl, ToShard};
 use crate::map_cache::Maps;
 use crate::pg::Pg;
@@ -41,9 +42,10 @@ use base::Stamp;
 use base::breadcrumb::Breadcrumb;
 use base::fixed::HashMap;
 use catch_up::Behind;
-use maps::{OsdMap, Placement};
+use maps::Placement;
 use messages::{MOSDForceRecovery, MOSDPGCreate2, MOSDScrub2};
-use std::collections::{BTreeMap, BTreeSet};
+use read_store::Loading;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,8 +81,12 @@ pub(crate) struct Shard {
     arrived: Vec<Box<ClientOp>>,
     /// Groups whose records are damaged: neither loaded nor made anew.
     damaged_groups: BTreeSet<SpgId>,
+    /// Until everything is read that the store remembers.
+    loading: Option<Loading>,
+    /// Groups that were read and are not made yet, oldest map first.
+    raising: VecDeque<read_store::Loaded>,
     /// Groups that are made when the maps have come that their records name.
-    unraised: Vec<raise::Loaded>,
+    unraised: Vec<read_store::Loaded>,
     /// A group was raised with another number of groups than the map's.
     is_late: bool,
     /// Pools with erasure codes of which a group should have been made here, each said once.
@@ -108,6 +114,8 @@ impl Shard {
             tickets: Vec::new(),
             arrived: Vec::new(),
             damaged_groups: BTreeSet::new(),
+            loading: Some(Loading::default()),
+            raising: VecDeque::new(),
             unraised: Vec::new(),
             is_late: false,
             coded_pools: BTreeSet::new(),
@@ -117,6 +125,7 @@ impl Shard {
     /// Takes one message: everything that Control says comes in here.
     #[inline]
     pub fn take(&mut self, msg: ToShard, cx: &mut EventCx<'_>) {
+        self.sh.store.set_time(cx.clock.mono);
         match msg {
             ToShard::Request { conn, msg, permit } => self.client_op(conn, &msg, permit, cx),
             ToShard::Gathered => self.take_arrived(cx),
@@ -127,7 +136,11 @@ impl Shard {
     fn take_other(&mut self, msg: ToShard, cx: &mut EventCx<'_>) {
         match msg {
             ToShard::Request { .. } | ToShard::Gathered | ToShard::TurnEnd => unreachable!("taken by their own entries"),
+            ToShard::Load(ours) => self.load(&ours),
+            ToShard::Raise { map, cluster_fsid } => self.raise_to(map, cluster_fsid, cx),
+            ToShard::Raised => self.raised(cx),
             ToShard::Turn => self.turn(cx),
+            ToShard::TurnOver => self.want_turn(cx),
             ToShard::Connected { conn, peer } => self.connected(conn, peer),
             ToShard::Reset { conn } => self.reset(conn, cx),
             ToShard::Osd(came) => self.peer_message(&came, cx),
@@ -147,7 +160,7 @@ impl Shard {
             ToShard::Scrub(m) => self.scrub_wanted(&m),
             ToShard::ForceRecovery(m) => self.force_recovery(&m, cx),
             ToShard::PerfQueries(queries) => self.sh.counters.perf_queries.set(&queries),
-            ToShard::Config(config) => self.take_config(config),
+            ToShard::Config(config) => self.sh.take_config(config),
             ToShard::SpareForCaches(bytes) => self.sh.take_spare(bytes),
             ToShard::Clock { osd, up_from, sent, most, now } => {
                 self.sh.clocks.heard(osd, up_from, sent, now);
@@ -157,6 +170,7 @@ impl Shard {
             ToShard::Compact { asked } => self.compactions.begin(&mut *self.sh.store, asked, cx),
             ToShard::Count(c, by) => self.sh.counters.perf.add(c, by),
             ToShard::Ask(question) => self.asked(question, cx),
+            ToShard::Inquire(inquiry) => self.inquired(*inquiry, cx),
             ToShard::Tick => self.tick(cx),
             ToShard::AskAnew => self.copy_tick(cx),
             ToShard::LeasesDue => self.leases_due(cx),
@@ -168,17 +182,6 @@ impl Shard {
         self.sh.wishes.next_for_control()
     }
 
-    /// The other end of a connection.
-    pub fn peer(&self, conn: ConnId) -> Option<&Peer> {
-        Some(&self.sh.sessions.get(&conn)?.peer)
-    }
-    pub fn map(&self) -> &Rc<OsdMap> {
-        &self.sh.map
-    }
-    /// Options have changed.
-    pub fn take_config(&mut self, config: Rc<Config>) {
-        self.sh.take_config(config);
-    }
     pub fn pgs(&self) -> impl Iterator<Item = &Pg> {
         self.pgs.iter().flatten().map(|pg| &**pg)
     }
@@ -187,10 +190,6 @@ impl Shard {
     }
     pub fn into_store(self) -> Box<dyn ObjectStore> {
         self.sh.store.into_inner()
-    }
-    /// An event has come.
-    pub fn set_time(&mut self, now: Stamp) {
-        self.sh.store.set_time(now);
     }
     /// Waits for the store: see [`ObjectStore::linger`].
     pub fn linger(&mut self, limit: Duration) -> bool {

@@ -1,70 +1,18 @@
 //! How groups become what the store remembers, after a start: each is made by the map that it had taken in, and shown every map since.
 
 use super::Shard;
+use super::read_store::Loaded;
+use crate::event::Effect;
+use crate::joint::ToControl;
 use crate::persist::OWN_SLOT;
 use crate::pg::Pg;
 use crate::pg::range::split_bits;
 use crate::pg::record::Record;
-use crate::pg::record::log::Log;
 use crate::shared::EventCx;
 use maps::OsdMap;
-use std::collections::BTreeMap;
 use std::rc::Rc;
-use store::{ObjectStore, PgRecord, StoreError};
-use types::{CollId, Epoch, HObject, PastIntervals, PgInfo, PgMissingItem, SpgId, Transaction, Uuid};
-
-/// One group's memory.
-pub(crate) struct Loaded {
-    pub pgid: SpgId,
-    pub epoch: Epoch,
-    info: PgInfo,
-    past: PastIntervals,
-    log: Log,
-    missing: BTreeMap<HObject, PgMissingItem>,
-    /// The record names another map than the one that the group begins with: it is written anew.
-    is_stale: bool,
-}
-
-impl Loaded {
-    /// The newest epoch that its history has: in its log, or as an interval.
-    pub fn newest_of_its_history(&self) -> Epoch {
-        let (info, h) = (&self.info, &self.info.history);
-        let past = if self.past.is_empty() { 0 } else { self.past.last };
-        let of_log = self.missing.values().map(|item| item.need.epoch).chain([info.last_update.epoch, past]);
-        let of_info = [info.last_epoch_started, info.last_interval_started, h.epoch_created, h.last_epoch_started, h.last_interval_started];
-        let since = [
-            h.last_epoch_clean,
-            h.last_epoch_split,
-            h.last_epoch_marked_full,
-            h.same_up_since,
-            h.same_interval_since,
-            h.same_primary_since,
-        ];
-        of_log.chain(of_info).chain(since).max().unwrap_or(0)
-    }
-    /// It had not taken in a map beyond this one.
-    pub fn begin_at(&mut self, epoch: Epoch) {
-        if self.epoch > epoch {
-            (self.epoch, self.is_stale) = (epoch, true);
-        }
-    }
-    pub fn of(pgid: SpgId, record: PgRecord) -> Result<Self, String> {
-        let failed = |what: &str| Err(format!("{pgid}: {what}"));
-        let PgRecord { epoch, info, past_intervals: past, log, dups, missing } = record;
-        if info.pgid != pgid {
-            return failed("its info is another group's");
-        }
-        let mut last = info.log_tail;
-        for entry in &log {
-            if entry.version <= last || entry.version > info.last_update {
-                return failed("its log is in disorder");
-            }
-            last = entry.version;
-        }
-        let log = Log::load(info.last_update, info.log_tail, dups, log);
-        Ok(Self { pgid, epoch, info, past, log, missing, is_stale: false })
-    }
-}
+use store::{ObjectStore, StoreError};
+use types::{CollId, OsdSuperblock, SpgId, Transaction, Uuid};
 
 /// A number of groups by which this one has the objects that its collection takes. Nothing if the store can't say.
 fn pg_num_of(store: &dyn ObjectStore, pgid: SpgId) -> Option<u32> {
@@ -73,39 +21,55 @@ fn pg_num_of(store: &dyn ObjectStore, pgid: SpgId) -> Option<u32> {
 }
 
 impl Shard {
+    /// The store is read as far as it gives; told until Control has heard that it is read.
+    pub(super) fn load(&mut self, ours: &OsdSuperblock) {
+        self.loading.iter_mut().for_each(|loading| loading.begin(ours));
+        self.load_on();
+    }
+    /// The store may have fetched what was to be read.
+    #[cold]
+    pub(super) fn load_on(&mut self) {
+        let Some(result) = self.loading.as_mut().and_then(|loading| loading.go_on(&mut self.sh.store)) else { return };
+        let loading = self.loading.take().expect("it has read");
+        self.damaged_groups.extend(loading.damaged_groups);
+        self.raising = loading.loaded.into();
+        self.sh.wishes.tell(ToControl::Loaded(Box::new(result.map(|()| loading.found))));
+    }
     /// Gives the store a change of the OSD's own objects.
-    pub fn keep(&mut self, txn: Transaction) -> Result<(), StoreError> {
+    pub(super) fn keep(&mut self, txn: Transaction) -> Result<(), StoreError> {
         self.sh.store.submit(txn, None, OWN_SLOT << 40)
     }
-    /// The record of a group can't be read.
-    pub fn note_damaged(&mut self, pgid: SpgId) {
-        self.damaged_groups.insert(pgid);
-    }
-    /// Why an OSD ends that can't say what it has of a group.
-    pub fn why_it_ends(&self, pgid: SpgId) -> String {
-        self.sh.why_it_ends(pgid, "can't be loaded")
-    }
-    /// Groups are raised by this map, the oldest that one of them names.
-    pub fn start_at(&mut self, map: Rc<OsdMap>, cluster_fsid: Uuid) {
-        self.sh.map = map;
+    /// Groups are raised to this map: those that are behind it are shown it, and those are made whose records name it.
+    pub(super) fn raise_to(&mut self, map: Rc<OsdMap>, cluster_fsid: Uuid, cx: &mut EventCx<'_>) {
+        let old = std::mem::replace(&mut self.sh.map, map.clone());
         self.sh.cluster_fsid = cluster_fsid;
-    }
-    /// Groups that were raised are shown the next map.
-    pub fn raise_to(&mut self, new: Rc<OsdMap>, cx: &mut EventCx<'_>) {
-        let old = std::mem::replace(&mut self.sh.map, new.clone());
-        self.advance_groups(&old, &new, cx);
-    }
-    /// All groups have the newest map.
-    pub fn raised(&mut self, cx: &mut EventCx<'_>) {
-        for pg in self.pgs.iter_mut().flatten() {
-            pg.resume_lease(&cx.with(&mut self.sh));
+        if old.epoch > 0 {
+            self.advance_groups(&old, &map, cx);
         }
-        self.sh.osd_features = self.sh.map.up_osd_features() & types::features::SUPPORTED;
+        while self.raising.front().is_some_and(|l| l.epoch <= map.epoch) {
+            let one = self.raising.pop_front().expect("looked at above");
+            self.raise_group(one, cx);
+        }
+        self.raise_late(cx);
     }
-
-    /// These groups' records name maps that are not here: nothing is known of them until those come.
-    pub fn raise_later(&mut self, groups: Vec<Loaded>) {
-        self.unraised.extend(groups);
+    /// All groups have the newest map that is here. Records that name others wait: nothing is known of their groups until those come.
+    pub(super) fn raised(&mut self, cx: &mut EventCx<'_>) {
+        if self.sh.map.epoch > 0 {
+            for pg in self.pgs.iter_mut().flatten() {
+                pg.resume_lease(&cx.with(&mut self.sh));
+            }
+            self.sh.osd_features = self.sh.map.up_osd_features() & types::features::SUPPORTED;
+            self.end_for_the_others(cx);
+        }
+        self.unraised.extend(self.raising.drain(..));
+    }
+    /// Ends the OSD if a group can't be loaded that has other members, which would wait for it. The map says which have.
+    pub(super) fn end_for_the_others(&mut self, cx: &mut EventCx<'_>) {
+        let has_others = |pg: &&SpgId| self.sh.map.pool(pg.pgid.pool).is_some_and(|pool| pool.size > 1);
+        let Some(pgid) = self.damaged_groups.iter().find(has_others) else { return };
+        let why = self.sh.why_it_ends(*pgid, "can't be loaded");
+        self.sh.wishes.unusable = true;
+        cx.out.push(Effect::Stop { why: Some(why) });
     }
     /// True if this group's record can't be read, or waits for the map that it names: what it has is not known.
     pub(super) fn is_unknown(&self, pgid: SpgId) -> bool {
@@ -130,7 +94,7 @@ impl Shard {
         self.raise_late(cx);
     }
     /// Groups that were raised with another number of groups than the map's are split and merged by it.
-    pub fn raise_late(&mut self, cx: &mut EventCx<'_>) {
+    fn raise_late(&mut self, cx: &mut EventCx<'_>) {
         if std::mem::take(&mut self.is_late) {
             let new = self.sh.map.clone();
             let old = Rc::new(OsdMap { epoch: new.epoch - 1, ..(*new).clone() });
@@ -139,7 +103,7 @@ impl Shard {
     }
 
     /// Makes a group as it was by the map that is in force.
-    pub fn raise_group(&mut self, l: Loaded, cx: &mut EventCx<'_>) {
+    fn raise_group(&mut self, l: Loaded, cx: &mut EventCx<'_>) {
         let map = self.sh.map.clone();
         let (Some(pool), Some(mapping)) = (map.pool(l.pgid.pgid.pool), self.mapping(&map, l.pgid.pgid)) else {
             // Its pool went, and it wasn't quite gone yet.

@@ -82,9 +82,9 @@ impl Shard {
                 if !*self.removals.left.entry(pgid).or_default() {
                     return;
                 }
-                self.note_damaged(pgid);
+                self.damaged_groups.insert(pgid);
                 if self.sh.map.pool(pgid.pgid.pool).is_some_and(|pool| pool.size > 1) {
-                    cx.out.push(Effect::Stop { why: Some(self.why_it_ends(pgid)) });
+                    cx.out.push(Effect::Stop { why: Some(self.sh.why_it_ends(pgid, "can't be loaded")) });
                 }
             }
         }

@@ -4,6 +4,7 @@ use super::Shard;
 use super::waiting::Waiting;
 use crate::figures::{Counters, Figures, GroupStats, Merge, Primaries, Question, Ready, Slow};
 use crate::history::History;
+use crate::joint::ToControl;
 use crate::perf::{C, Perf};
 use crate::pg::Pg;
 use crate::pg::members::peering::{MergeRole, State, parent_seed};
@@ -71,12 +72,11 @@ impl<'a> Told<'a> {
         };
         sources.filter_map(merge).collect()
     }
-    /// Work of groups and for them.
+    /// Work of groups and for them, and the shard's own.
     pub fn tell_work(self) -> impl Iterator<Item = Status> + 'a {
-        self.0.removals.status().chain(self.0.pgs().flat_map(|pg| pg.work_status())).chain(self.0.copying.status())
-    }
-    pub fn tell_bench_work(self) -> Option<Status> {
-        self.0.bench.as_ref().map(|bench| bench.status())
+        let of_groups = self.0.removals.status().chain(self.0.pgs().flat_map(|pg| pg.work_status())).chain(self.0.copying.status());
+        let (loading, bench) = (self.0.loading.iter().map(|loading| loading.status()), self.0.bench.iter().map(|bench| bench.status()));
+        loading.chain(of_groups).chain(bench)
     }
     /// `dump_recovery_reservations`, by stock's names.
     pub fn places(self) -> Value {
@@ -168,7 +168,7 @@ impl<'a> Told<'a> {
         json!({ "ops": ops, "num_ops": ops.len() })
     }
     /// The oldest map that a group's record names: the group starts from there after a crash.
-    pub fn oldest_record(self) -> Epoch {
+    fn oldest_record(self) -> Epoch {
         self.0.pgs.iter().flatten().map(|pg| pg.record().saved_epoch()).min().unwrap_or(Epoch::MAX)
     }
     /// When a lease is to be renewed, or ends, first.
@@ -191,9 +191,6 @@ impl<'a> Told<'a> {
         }
         lost
     }
-    pub fn damaged_groups(self) -> &'a BTreeSet<SpgId> {
-        &self.0.damaged_groups
-    }
 }
 
 impl Shard {
@@ -213,15 +210,13 @@ impl Shard {
                 let counters = self.tell_counters(cx.clock);
                 Figures::Report(counters, self.tell_stats(cx))
             }
+            Question::OldestRecord => Figures::OldestRecord(self.told().oldest_record()),
         };
-        self.sh.wishes.tell(figures);
-    }
-    pub fn reset_perf(&mut self) {
-        self.sh.counters.perf = Perf::default();
+        self.sh.wishes.tell(ToControl::Told(Box::new(figures)));
     }
 
     /// Counters that show a state follow it; `pinged`: how many other OSDs are pinged.
-    pub fn refresh_gauges(&mut self, pinged: usize) {
+    pub(super) fn refresh_gauges(&mut self, pinged: usize) {
         let primary = self.told().primaries().count() as u64;
         let all = self.sh.bounds.num_pgs as u64;
         let fs = self.sh.store.statfs();
@@ -251,7 +246,7 @@ impl Shard {
         let queries = self.sh.counters.perf_queries.report();
         Counters { perf: self.sh.counters.perf.clone(), queries, slow }
     }
-    pub fn tell_stats(&mut self, cx: &mut EventCx<'_>) -> GroupStats {
+    pub(super) fn tell_stats(&mut self, cx: &mut EventCx<'_>) -> GroupStats {
         let mut damage = Vec::new();
         if self.sh.counters.damaged > 0 {
             damage.push(format!("{} reads found damage since it started; see the cluster log, and scrub deeply", self.sh.counters.damaged));
@@ -275,7 +270,7 @@ impl Shard {
     }
 
     /// Requests that took longest of late.
-    pub fn history(&mut self, clock: Clock) -> &History {
+    pub(super) fn history(&mut self, clock: Clock) -> &History {
         self.sh.counters.history.expire(clock.mono);
         &self.sh.counters.history
     }

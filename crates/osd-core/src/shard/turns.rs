@@ -21,29 +21,32 @@ impl Shard {
             if !self.fetch_news() {
                 break;
             }
+            if self.loading.is_some() {
+                self.load_on();
+            }
             self.take_news(cx);
             self.seal();
         }
         self.compactions.answer(&*self.sh.store, cx);
     }
     /// The store has what it was given for now.
-    pub(crate) fn seal(&mut self) {
+    fn seal(&mut self) {
         self.sh.store.turn_end();
     }
     /// Takes what is durable. True if something came of it that the store is to hear of.
-    pub(crate) fn settle(&mut self, cx: &mut EventCx<'_>) -> bool {
+    fn settle(&mut self, cx: &mut EventCx<'_>) -> bool {
         self.take_commits(cx);
         self.tell_places(cx) || self.copy_some(cx) || self.catch_up(cx)
     }
     /// Asks the store what it has fetched. False if it has no news.
-    pub(crate) fn fetch_news(&mut self) -> bool {
+    fn fetch_news(&mut self) -> bool {
         self.tickets.clear();
         self.sh.store.take_ready(&mut self.tickets);
         self.tickets.sort_unstable();
         !self.tickets.is_empty()
     }
     /// What waited for the store's tickets goes on.
-    pub(crate) fn take_news(&mut self, cx: &mut EventCx<'_>) {
+    fn take_news(&mut self, cx: &mut EventCx<'_>) {
         let tickets = std::mem::take(&mut self.tickets);
         self.removals.work.store_ready(&tickets);
         for pg in self.pgs.iter_mut().flatten() {
@@ -74,7 +77,7 @@ impl Shard {
         }
     }
 
-    pub(crate) fn want_turn(&mut self, cx: &mut EventCx<'_>) {
+    pub(super) fn want_turn(&mut self, cx: &mut EventCx<'_>) {
         self.sh.turns.want(self.removals.work);
         if self.bench.is_some() {
             self.sh.turns.want(Work::Busy);

@@ -3,7 +3,6 @@
 //! A wish is set by a group in the midst of an event and taken by the OSD, which carries it on. Holds no group, and answers nothing.
 
 use crate::fetch::Fetch;
-use crate::figures::Figures;
 use crate::joint::ToControl;
 use base::Stamp;
 use messages::RawMessage;
@@ -27,8 +26,10 @@ pub(crate) struct Wishes {
     pub own_answers: Vec<RawMessage>,
     /// When a lease is to be renewed, or ends, first. Asked for anew by [`crate::Event::Due`].
     pub lease_due: Option<Stamp>,
+    /// A group's record can't be read, and its other members would wait for it.
+    pub unusable: bool,
     /// The answer to what Control asked last.
-    told: Option<Box<Figures>>,
+    told: Option<ToControl>,
 }
 
 impl Wishes {
@@ -41,13 +42,14 @@ impl Wishes {
             (&mut self.report_soon, ToControl::ReportSoon),
             (&mut self.merge_soon, ToControl::MergeSoon),
             (&mut self.found_no_group, ToControl::FoundNoGroup),
+            (&mut self.unusable, ToControl::Unusable),
         ];
         let wanted = flags.into_iter().find_map(|(flag, msg)| std::mem::take(flag).then_some(msg));
-        wanted.or_else(|| self.told.take().map(ToControl::Told))
+        wanted.or_else(|| self.told.take())
     }
     /// Control is told what it asked.
-    pub fn tell(&mut self, figures: Figures) {
-        let before = self.told.replace(Box::new(figures));
+    pub fn tell(&mut self, answer: ToControl) {
+        let before = self.told.replace(answer);
         assert!(before.is_none(), "an answer is taken before the next question");
     }
     /// A lease, or recovery that sleeps, is to be looked at then.

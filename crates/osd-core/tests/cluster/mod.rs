@@ -2,11 +2,12 @@
 
 #![allow(dead_code)] // each test program uses a part
 
+use crate::world::parts::{add_pool, client, first_map, listens, request};
 use crate::world::store::{Control, TestStore};
 use crate::world::{addr, received, uuid};
 use base::{Clock, Rng, Stamp};
 use bytes::Bytes;
-use maps::{OsdMap, PgPool, Placement, Release, map_flags, osd_state, pool_flags};
+use maps::{OsdMap, Placement, osd_state};
 use messages::{
     InOp, MCommand, MCommandReply, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDFailure, MOSDMap, MOSDMarkMeDown,
     MOSDOp, MOSDOpReply, MOSDPGInfo2, MOSDPGTemp, MOSDPing, MOSDRepOp, Message, RawMessage,
@@ -14,15 +15,14 @@ use messages::{
     osd_ping::{SpanNs, ping_op},
 };
 use osd_core::daemon::Network;
-use osd_core::{BootInfo, ConnId, Effect, Event, HbNet, Level, Osd, OsdSetup, Peer};
+use osd_core::{ConnId, Effect, Event, HbNet, Level, Osd, OsdSetup, Peer};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::rc::Rc;
-use std::sync::Arc;
 use store::{ObjectStore, OmapFrom};
-use types::osd_op::{OpCode, osd_flag};
-use types::{CEPH_NOSNAP, CollId, EntityAddrVec, EntityName, Epoch, GHObject, HObject, OsdId, OsdOp, PgId, SpgId, UTime, features};
+use types::osd_op::OpCode;
+use types::{CEPH_NOSNAP, CollId, EntityAddrVec, EntityName, Epoch, GHObject, HObject, OsdId, OsdOp, PgId, SpgId, features};
 
 pub const POOL: i64 = 1;
 
@@ -99,26 +99,7 @@ impl Cluster {
         Self::made(seed, osds, size, min_size, pg_num, Some(Box::new(makes)))
     }
     fn made(seed: u64, osds: usize, size: u8, min_size: u8, pg_num: u32, makes_store: Option<MakesStore>) -> Self {
-        let mut crush = crush::CrushMap::new_cluster("osd");
-        for osd in 0..osds as i32 {
-            let place = crush::Location::from([("root".into(), "default".into()), ("host".into(), format!("h{osd}"))]);
-            crush.insert_item(osd, 0x10000, &format!("osd.{osd}"), &place).unwrap();
-        }
-        let mut map = OsdMap {
-            fsid: uuid(1),
-            epoch: 1,
-            crush: Arc::new(crush),
-            require_osd_release: Release::REEF,
-            flags: map_flags::SORTBITWISE | map_flags::RECOVERY_DELETES | map_flags::PURGED_SNAPDIRS,
-            nearfull_ratio: 0.85,
-            backfillfull_ratio: 0.9,
-            full_ratio: 0.95,
-            ..OsdMap::default()
-        };
-        map.set_max_osd(osds as i32);
-        for osd in 0..osds {
-            (map.osd_state[osd], map.osd_weight[osd]) = (osd_state::EXISTS, 0x10000);
-        }
+        let map = first_map(osds);
         let maps = BTreeMap::from([(1, map.encode_canonical().0)]);
         let mut c = Self {
             nodes: (0..osds).map(|_| None).collect(),
@@ -152,25 +133,7 @@ impl Cluster {
         };
         (0..osds).for_each(|osd| c.start(osd));
         c.settle();
-        c.publish(|m| {
-            let pool = PgPool {
-                kind: PgPool::REPLICATED,
-                size,
-                min_size,
-                pg_num,
-                pgp_num: pg_num,
-                pg_num_pending: pg_num,
-                pg_num_target: pg_num,
-                pgp_num_target: pg_num,
-                object_hash: PgPool::HASH_RJENKINS,
-                flags: pool_flags::HASHPSPOOL,
-                last_change: m.epoch,
-                ..PgPool::default()
-            };
-            m.pools.insert(POOL, pool);
-            m.pool_names.insert(POOL, "p".into());
-            m.pool_max = 1;
-        });
+        c.publish(|m| add_pool(m, size, min_size, pg_num));
         c.settle();
         c
     }
@@ -206,20 +169,8 @@ impl Cluster {
             classes: &classes::BUILTIN,
             config: self.config.iter().map(|(name, value)| ((*name).into(), value.clone())).collect(),
         };
-        let at = |port: u16| EntityAddrVec::one(addr(6800 + 10 * id as u16 + port, nonce));
-        let public = at(0);
-        let info = BootInfo { public: public.clone(), cluster: at(1), hb_front: at(2), hb_back: at(3), metadata: Vec::new() };
-        let peer = Peer {
-            name: EntityName::client(4001),
-            entity: "client.admin".into(),
-            global_id: 4001,
-            features: features::SUPPORTED,
-            supported: features::SUPPORTED,
-            addr: addr(0, 4001),
-            from: addr(0, 4001),
-            network: Network::Public,
-            cap: None,
-        };
+        let info = listens(6800 + 10 * id as u16, nonce);
+        let (public, peer) = (info.public.clone(), client(4001));
         let inbox = VecDeque::from([Event::Boot(Box::new(info)), Event::Tick, Event::Connected { conn: CLIENT, peer }, Event::Tick]);
         self.nodes[id] = Some(Node { osd: Osd::new(setup, store), store: control, public, inbox });
     }
@@ -462,21 +413,7 @@ impl Cluster {
     }
     pub fn request(&mut self, name: &str, ops: Vec<InOp>) -> MOSDOp {
         self.tid += 1;
-        let pool = &self.map.pools[&POOL];
-        let hash = pool.hash_key(name.as_bytes(), b"");
-        let write = ops.iter().any(|o| o.op.code.is_write());
-        let mut m = MOSDOp {
-            tid: self.tid,
-            pgid: SpgId::whole(PgId::new(POOL, pool.fold(hash))),
-            hobj: HObject { oid: name.as_bytes().to_vec().into(), hash, pool: POOL, snap: CEPH_NOSNAP, ..HObject::min() },
-            map_epoch: self.map.epoch,
-            flags: osd_flag::ONDISK | if write { osd_flag::WRITE } else { osd_flag::READ },
-            mtime: UTime { sec: 1, nsec: 2 },
-            features: features::SUPPORTED,
-            ..MOSDOp::default()
-        };
-        m.ops.extend(ops);
-        m
+        request(&self.map, self.tid, name, ops)
     }
     /// On its way to the primary, if that runs.
     pub fn give(&mut self, m: &MOSDOp) {

@@ -1,12 +1,16 @@
 //! Members that no log reaches are filled, object by object, while clients write: at rest every copy is the same, whatever ended or came back meanwhile.
 
 use crate::cluster::{Cluster, POOL};
+#[cfg(debug_assertions)]
+use crate::world::is_noticed;
 use crate::world::{received, write_full};
 use base::Rng;
 use bytes::Bytes;
 use maps::{map_flags, osd_state};
 use messages::osd_recovery::scan_op;
 use messages::{InOp, MOSDOp, MOSDPGScan, Message};
+#[cfg(debug_assertions)]
+use osd_core::planted::Bug;
 use osd_core::{Effect, Event};
 use std::collections::{BTreeMap, BTreeSet};
 use types::osd_op::OpCode;
@@ -252,13 +256,7 @@ fn a_full_target_loses_what_was_deleted() {
 fn what_was_deleted_goes_from_a_target_that_is_too_full() {
     a_full_target_loses_what_was_deleted();
     #[cfg(debug_assertions)]
-    {
-        use osd_core::planted::{Bug, plant};
-        plant(Some(Bug::KeepTooMany));
-        let noticed = std::panic::catch_unwind(a_full_target_loses_what_was_deleted).is_err();
-        plant(None);
-        assert!(noticed);
-    }
+    assert!(is_noticed(Bug::KeepTooMany, a_full_target_loses_what_was_deleted));
 }
 
 #[test]
@@ -418,13 +416,7 @@ fn an_osd_was_away_when_groups_were_merged() {
 fn an_osd_that_was_away_when_groups_were_merged_is_filled() {
     an_osd_was_away_when_groups_were_merged();
     #[cfg(debug_assertions)]
-    {
-        use osd_core::planted::{Bug, plant};
-        plant(Some(Bug::MergeUnlike));
-        let noticed = std::panic::catch_unwind(an_osd_was_away_when_groups_were_merged).is_err();
-        plant(None);
-        assert!(noticed);
-    }
+    assert!(is_noticed(Bug::MergeUnlike, an_osd_was_away_when_groups_were_merged));
 }
 
 /// A primary that was made in the midst of an interval takes no answer with an older epoch than that; a target may have been there before it.

@@ -4,6 +4,7 @@ use crate::world::{Kind, World};
 use messages::{MCommand, MCommandReply, Message};
 use osd_core::{ConnId, Event};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use types::features;
 
 fn tell(w: &mut World, command: &Value) -> Value {
@@ -48,4 +49,49 @@ fn a_compaction_is_answered_when_it_has_ended_with_its_time() {
     w.store.borrow_mut().compacted = 2;
     w.feed(Event::Tick);
     assert_eq!(answers(&mut w), [(2, json!({ "elapsed_time": 1.0 }))]);
+}
+
+/// Commands that a shard has a part in.
+const OF_SHARD: [&str; 14] = [
+    r#"{"prefix":"status"}"#,
+    r#"{"prefix":"perf dump","logger":"osd","counter":"op_w"}"#,
+    r#"{"prefix":"counter dump"}"#,
+    r#"{"prefix":"dump_background_work"}"#,
+    r#"{"prefix":"dump_ops_in_flight"}"#,
+    r#"{"prefix":"dump_blocked_ops"}"#,
+    r#"{"prefix":"dump_historic_ops"}"#,
+    r#"{"prefix":"dump_mempools"}"#,
+    r#"{"prefix":"dump_pg_recovery_stats"}"#,
+    r#"{"prefix":"dump_recovery_reservations"}"#,
+    r#"{"prefix":"dump_scrubs"}"#,
+    r#"{"prefix":"query","pgid":"1.1"}"#,
+    r#"{"prefix":"bench","size":0}"#,
+    r#"{"prefix":"flush_pg_stats"}"#,
+];
+
+/// The shard's part comes at any time later, as from a thread of its own: each command is answered once, and alike.
+#[test]
+fn a_command_is_answered_alike_where_the_shard_answers_late() {
+    let ask = |is_late: bool| {
+        let mut w = World::new(Kind::Memory, 2);
+        if is_late {
+            w.osd.delay_answers(3);
+        }
+        w.write("a", b"counted");
+        for (tid, cmd) in (1..).zip(OF_SHARD) {
+            let msg = MCommand { tid, cmd: vec![cmd.into()], ..MCommand::default() }.encode(features::SUPPORTED);
+            w.osd.handle(Event::Message { conn: ConnId(1), msg }, w.clock(), &mut w.out);
+        }
+        let at_once = w.sent::<MCommandReply>(1);
+        (0..200).for_each(|_| w.feed(Event::TurnEnd));
+        let later = w.sent::<MCommandReply>(1);
+        assert_eq!(at_once.len() == OF_SHARD.len(), !is_late, "{} answers at once", at_once.len());
+        assert_eq!(at_once.len() + later.len(), OF_SHARD.len());
+        at_once.into_iter().chain(later).map(|m| (m.tid, (m.result, m.status, m.data))).collect::<BTreeMap<_, _>>()
+    };
+    let answers = ask(false);
+    assert_eq!(answers.len(), OF_SHARD.len());
+    assert_eq!(answers[&13].0, -types::errno::EINVAL, "a bench of nothing");
+    assert!(answers.iter().all(|(tid, (result, ..))| *tid == 13 || *result == 0), "{answers:?}");
+    assert_eq!(answers, ask(true));
 }

@@ -157,9 +157,8 @@ fn a_new_member_follows_in_an_interval_that_began_many_maps_ago() {
 }
 
 /// A primary's log is long on its way to a new member, or the primary's maps are: by then the member keeps no map as old as that of the log, and can't
-/// know that the interval is still the present one. The primary says it again by the map that it has got since.
-#[test]
-fn a_log_by_a_map_that_a_new_member_no_longer_keeps_is_sent_again() {
+/// know that the interval is still the present one: the primary must say it again by the map that it has got since.
+fn a_log_that_came_too_late() -> (Cluster, PgId, usize) {
     let (mut c, pgid, [first, second, new]) = two_of_three();
     c.kill(second);
     c.mark_down(second);
@@ -177,11 +176,28 @@ fn a_log_by_a_map_that_a_new_member_no_longer_keeps_is_sent_again() {
     c.cut.clear();
     c.settle();
     assert!(activates(&c), "the log came too late: {:?}", c.states());
+    (c, pgid, first)
+}
+#[test]
+fn a_log_by_a_map_that_a_new_member_no_longer_keeps_is_sent_again() {
+    let (mut c, pgid, _) = a_log_that_came_too_late();
     c.lagging.clear();
     c.settle();
     assert!(c.is_active(pgid), "{:?}", c.states());
     assert_eq!(c.read("o").unwrap(), b"1");
     assert_logs_agree(&c, "at rest");
+}
+/// Then its own log can't be read, and a group that is activating for ever serves nobody.
+#[test]
+fn a_log_that_can_not_be_sent_again_ends_the_primary() {
+    let (mut c, pgid, first) = a_log_that_came_too_late();
+    c.nodes[first].as_ref().expect("it runs").store.borrow_mut().damaged_group = Some(SpgId::whole(pgid));
+    c.ended = Some(Vec::new());
+    c.lagging.clear();
+    c.settle();
+    let ended = c.ended.take().expect("set above");
+    let why = format!("osd.{first}: {}: its log: ", SpgId::whole(pgid));
+    assert!(ended.iter().any(|line| line.starts_with(&why)), "{ended:?}");
 }
 
 /// A group's only copy comes back after a request for it, and no map comes any more: the request was at the group's new primary before the group was.

@@ -1,10 +1,14 @@
 //! Recovery and members whose stores are full: it doesn't begin, and doesn't go on, and what makes room does all the same.
 
 use crate::cluster::{Cluster, POOL};
+#[cfg(debug_assertions)]
+use crate::world::is_noticed;
 use crate::world::write_full;
 use bytes::Bytes;
 use maps::{map_flags, osd_state};
 use messages::InOp;
+#[cfg(debug_assertions)]
+use osd_core::planted::Bug;
 use types::osd_op::OpCode;
 use types::{OsdOp, PgId, SpgId, pg_state};
 
@@ -106,13 +110,7 @@ fn it_stops_where_a_member_gets_full() {
 fn it_does_not_go_on_where_a_member_gets_full() {
     it_stops_where_a_member_gets_full();
     #[cfg(debug_assertions)]
-    {
-        use osd_core::planted::{Bug, plant};
-        plant(Some(Bug::RecoverIntoFull));
-        let noticed = std::panic::catch_unwind(it_stops_where_a_member_gets_full).is_err();
-        plant(None);
-        assert!(noticed);
-    }
+    assert!(is_noticed(Bug::RecoverIntoFull, it_stops_where_a_member_gets_full));
 }
 
 /// The store itself is at the ratio, and no map says so yet.

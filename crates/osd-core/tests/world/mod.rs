@@ -2,21 +2,23 @@
 
 #![allow(dead_code)] // each test program uses a part
 
+pub mod parts;
 pub mod store;
 
+use self::parts::{add_pool, client, first_map, listens, request};
 use self::store::{Control, TestStore};
 use base::{Clock, Stamp};
 use bytes::Bytes;
-use maps::{OsdMap, PgPool, Release, map_flags, osd_state, pool_flags};
+use maps::{OsdMap, osd_state};
 use messages::{InOp, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply, Message, RawMessage};
-use osd_core::daemon::Network;
-use osd_core::{BootInfo, ConnId, Effect, Event, Osd, OsdSetup, Peer};
+#[cfg(debug_assertions)]
+use osd_core::planted::{Bug, plant};
+use osd_core::{ConnId, Effect, Event, Osd, OsdSetup};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
-use types::osd_op::{OpCode, WatchArgs, osd_flag};
-use types::{CEPH_NOSNAP, EntityAddr, EntityAddrVec, EntityName, Epoch, HObject, OsdOp, PgId, SpgId, UTime, Uuid, features};
+use types::osd_op::{OpCode, WatchArgs};
+use types::{EntityAddr, Epoch, OsdOp, Uuid, features};
 
 pub const POOL: i64 = 1;
 
@@ -86,45 +88,11 @@ impl World {
         Self::with_turns(Osd::new(setup(), store), Rc::default(), pg_num, 4)
     }
     fn with_turns(osd: Osd, control: Rc<RefCell<Control>>, pg_num: u32, turns: u32) -> Self {
-        let mut crush = crush::CrushMap::new_cluster("osd");
-        let place = crush::Location::from([("root".to_string(), "default".to_string()), ("host".to_string(), "a".to_string())]);
-        crush.insert_item(0, 0x10000, "osd.0", &place).unwrap();
-        let mut map = OsdMap {
-            fsid: uuid(1),
-            epoch: 1,
-            crush: Arc::new(crush),
-            require_osd_release: Release::REEF,
-            flags: map_flags::SORTBITWISE | map_flags::RECOVERY_DELETES | map_flags::PURGED_SNAPDIRS,
-            nearfull_ratio: 0.85,
-            backfillfull_ratio: 0.9,
-            full_ratio: 0.95,
-            ..OsdMap::default()
-        };
-        map.set_max_osd(1);
-        map.osd_state[0] = osd_state::EXISTS;
-        map.osd_weight[0] = 0x10000;
+        let map = first_map(1);
         let maps = BTreeMap::from([(1, map.encode_canonical().0)]);
         let mut w = World { osd, store: control, map, maps, out: Vec::new(), now_s: 100, tid: 0, starts: 0, turns };
         w.boot();
-        w.publish(|m| {
-            let pool = PgPool {
-                kind: PgPool::REPLICATED,
-                size: 1,
-                min_size: 1,
-                pg_num,
-                pgp_num: pg_num,
-                pg_num_pending: pg_num,
-                pg_num_target: pg_num,
-                pgp_num_target: pg_num,
-                object_hash: PgPool::HASH_RJENKINS,
-                flags: pool_flags::HASHPSPOOL,
-                last_change: m.epoch,
-                ..PgPool::default()
-            };
-            m.pools.insert(POOL, pool);
-            m.pool_names.insert(POOL, "p".into());
-            m.pool_max = 1;
-        });
+        w.publish(|m| add_pool(m, 1, 1, pg_num));
         w.settle();
         w.connect(1, 4001);
         w
@@ -145,9 +113,8 @@ impl World {
     pub fn boot(&mut self) {
         self.starts += 1;
         let nonce = 8 + self.starts;
-        let one = |port| EntityAddrVec::one(addr(port, nonce));
-        let info = BootInfo { public: one(6800), cluster: one(6801), hb_front: one(6802), hb_back: one(6803), metadata: Vec::new() };
-        self.feed(Event::Boot(Box::new(info)));
+        let info = listens(6800, nonce);
+        self.feed(Event::Boot(Box::new(info.clone())));
         assert!(self.out.iter().any(|e| matches!(e, Effect::AskMapVersions)), "{:?}", self.out);
         let newest = self.map.epoch;
         if self.osd.map().epoch < newest {
@@ -175,10 +142,10 @@ impl World {
         self.publish(|m| {
             m.osd_state[0] |= osd_state::UP;
             m.osd_info[0].up_from = m.epoch;
-            m.client_addrs[0] = one(6800);
-            m.cluster_addrs[0] = one(6801);
-            m.hb_front_addrs[0] = one(6802);
-            m.hb_back_addrs[0] = one(6803);
+            m.client_addrs[0] = info.public;
+            m.cluster_addrs[0] = info.cluster;
+            m.hb_front_addrs[0] = info.hb_front;
+            m.hb_back_addrs[0] = info.hb_back;
             m.osd_xinfo[0].features = features::SUPPORTED;
         });
         assert!(self.osd.is_up());
@@ -251,18 +218,8 @@ impl World {
         }
         assert!(self.osd.pgs().all(|pg| pg.peering().is_clean()), "{:?}", self.osd.pgs().map(|p| p.peering().state()).collect::<Vec<_>>());
     }
-    pub fn connect(&mut self, conn: u64, client: i64) {
-        let peer = Peer {
-            name: EntityName::client(client),
-            entity: "client.admin".into(),
-            global_id: client as u64,
-            features: features::SUPPORTED,
-            supported: features::SUPPORTED,
-            addr: addr(0, client as u32),
-            from: addr(0, client as u32),
-            network: Network::Public,
-            cap: None,
-        };
+    pub fn connect(&mut self, conn: u64, id: i64) {
+        let peer = client(id);
         self.feed(Event::Connected { conn: ConnId(conn), peer });
     }
     /// What went to the monitor since the last question.
@@ -292,21 +249,7 @@ impl World {
 
     pub fn request(&mut self, name: &str, ops: Vec<InOp>) -> MOSDOp {
         self.tid += 1;
-        let pool = &self.map.pools[&POOL];
-        let hash = pool.hash_key(name.as_bytes(), b"");
-        let write = ops.iter().any(|o| o.op.code.is_write());
-        let mut m = MOSDOp {
-            tid: self.tid,
-            pgid: SpgId::whole(PgId::new(POOL, pool.fold(hash))),
-            hobj: HObject { oid: name.as_bytes().to_vec().into(), hash, pool: POOL, snap: CEPH_NOSNAP, ..HObject::min() },
-            map_epoch: self.map.epoch,
-            flags: osd_flag::ONDISK | if write { osd_flag::WRITE } else { osd_flag::READ },
-            mtime: UTime { sec: 1, nsec: 2 },
-            features: features::SUPPORTED,
-            ..MOSDOp::default()
-        };
-        m.ops.extend(ops);
-        m
+        request(&self.map, self.tid, name, ops)
     }
     pub fn send(&mut self, conn: u64, m: &MOSDOp) -> Vec<MOSDOpReply> {
         self.feed(Event::Message { conn: ConnId(conn), msg: received(&m.encode(features::SUPPORTED)) });
@@ -334,6 +277,15 @@ impl World {
         let r = self.one(name, vec![InOp::new(OsdOp::range(OpCode::READ, 0, 0), Bytes::new())]);
         if r.result < 0 { Err(-r.result) } else { Ok(r.ops[0].outdata.to_vec()) }
     }
+}
+
+/// True if `f` fails with a promise broken: `osd_core::planted` for programs beside the crate.
+#[cfg(debug_assertions)]
+pub fn is_noticed(bug: Bug, f: fn()) -> bool {
+    plant(Some(bug));
+    let fails = std::panic::catch_unwind(f).is_err();
+    plant(None);
+    fails
 }
 
 /// As it comes out of a socket: the data in one piece.

@@ -246,6 +246,9 @@ impl ObjectStore for TestStore {
         self.inner.load_pg(pg)
     }
     fn pg_log(&self, pg: SpgId, after: EVersion, max: usize) -> StoreResult<Vec<PgLogEntry>> {
+        if self.control.borrow().damaged_group == Some(pg) {
+            return Err(StoreError::Damaged { coll: CollId::Pg(pg), what: "its log: crc".into() });
+        }
         self.gate(CollId::Pg(pg), &GHObject::min(), "log")?;
         self.inner.pg_log(pg, after, max)
     }

@@ -1,8 +1,8 @@
 //! All that a group says to other members, as messages.
 //!
 //! A word goes to an OSD that the map has up, names the group as that member does, and says by which map it is said. When something is said, and what follows
-//! from the answer, is the caller's: [`super::primary`] and [`super::replica`] for writes and peering, [`super::lease::duty`], [`crate::pg::work::places::group`],
-//! [`crate::pg::work::recovery::group`] and [`crate::pg::work::scrub`] for theirs. Changes nothing.
+//! from the answer, is the caller's: [`super::primary`] and [`super::replica`] for writes and peering, [`super::lease::duty`], [`crate::pg::work::places::claims`],
+//! [`crate::pg::work::recovery::traffic`] and [`crate::pg::work::scrub`] for theirs. Changes nothing.
 
 use super::lease::Lease;
 use super::peering::Peering;

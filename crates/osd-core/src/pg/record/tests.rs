@@ -93,3 +93,19 @@ fn a_record_that_is_not_saved_is_saved_later() {
     r.save(7, &past, Submitted::Record, |_| true);
     assert!(r.is_saved() && r.saved_epoch() == 7);
 }
+
+/// The mark of copies is where their log ends, so the store need not keep it: a restart finds it there, as it was. A kind of pool whose
+/// entries can be undone has another, which its record is to keep.
+#[test]
+fn the_mark_of_copies_needs_no_place_in_the_store() {
+    let positions = Layout::Positions(Positions { k: 2, n: 3 });
+    for (layout, is_kept) in [(Layout::Copies, true), (positions, false)] {
+        let mut r = Record::new(PgInfo::new(SpgId::whole(PgId::new(1, 0))));
+        let entries: Vec<_> = (1..=4).map(|n| entry(LogOp::MODIFY, n, EVersion::new(3, n))).collect();
+        let has_room = |_| Ok::<_, StoreError>(());
+        r.append(entries.clone(), &BOUND, layout, |_| EVersion::new(3, 2), has_room).expect("there is room");
+        let again = Log::load(r.info.last_update, r.info.log_tail, [], entries);
+        assert_eq!(again.can_rollback_to(), r.info.last_update, "after a restart");
+        assert_eq!(again.can_rollback_to() == r.log.can_rollback_to(), is_kept, "{layout:?}");
+    }
+}

@@ -31,7 +31,7 @@ impl Jobs {
     /// A job's own state, whether or not it may go on.
     fn state(&self, job: Job) -> Work {
         match job {
-            Job::Recovery => self.room.work(),
+            Job::Recovery => self.kept.work(),
             Job::Asked => self.scrubs.asked_work(),
             Job::Scrub => self.scrubs.work(),
             Job::Trim => self.trim.work(),
@@ -39,7 +39,7 @@ impl Jobs {
     }
     fn state_mut(&mut self, job: Job) -> Option<&mut Work> {
         match job {
-            Job::Recovery => Some(self.room.work_mut()),
+            Job::Recovery => Some(self.kept.work_mut()),
             Job::Asked => self.scrubs.asked_work_mut(),
             Job::Scrub => self.scrubs.work_mut(),
             Job::Trim => Some(self.trim.work_mut()),
@@ -67,7 +67,7 @@ impl Jobs {
     }
     fn status(&self, job: Job, group: &Group) -> Option<Status> {
         match job {
-            Job::Recovery => self.room.status(group.pgid),
+            Job::Recovery => self.kept.status(group.pgid),
             Job::Asked => None,
             Job::Scrub => self.scrubs.status(group.pgid),
             Job::Trim if group.members.peering.is_active() => self.trim.status(group.pgid, group.record.info().stats.objects_trimmed),

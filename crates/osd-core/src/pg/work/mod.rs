@@ -29,7 +29,7 @@ use crate::work::Work;
 use backfill::sweep::Sweep;
 use places::lend::Lender;
 use places::want::Reservation;
-use recovery::room::Room;
+use recovery::kept::Kept;
 use scrub::Planned;
 use scrub::results::Results;
 use trim_queue::TrimQueue;
@@ -37,9 +37,9 @@ use types::{Bytes, CollId, EVersion, Epoch, HObject, IntervalSet, ObjectStatSum,
 
 /// What a group does by itself.
 pub(super) struct Jobs {
-    room: Room,
+    kept: Kept,
     trim: TrimQueue,
-    scrubs: scrub::room::Room,
+    scrubs: scrub::agenda::Agenda,
     /// Places for recovery and backfill, as the primary; and what we lend as another member.
     reservation: Reservation,
     lender: Lender,
@@ -51,9 +51,9 @@ pub(super) struct Jobs {
 impl Jobs {
     pub fn new(sh: &Shared) -> Self {
         Self {
-            room: Room::new(&sh.bounds.recovery_slots),
+            kept: Kept::new(&sh.bounds.recovery_slots),
             trim: TrimQueue::default(),
-            scrubs: scrub::room::Room::default(),
+            scrubs: scrub::agenda::Agenda::default(),
             reservation: Reservation::default(),
             lender: Lender::default(),
             sweep: None,
@@ -65,7 +65,7 @@ impl Jobs {
     }
     /// About once a second.
     pub fn tick(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        self.room.sweep_leftovers(group, cx);
+        self.kept.sweep_leftovers(group, cx);
         self.tick_scrub(requests, group, cx);
         self.tick_places(requests, group, cx);
         self.sweep_on(group, cx);
@@ -91,15 +91,15 @@ impl Jobs {
 
     /// Requests that wait for an object to be recovered or mended.
     pub fn waiting(&self) -> impl Iterator<Item = &ClientOp> {
-        self.room.requests().chain(self.scrubs.requests())
+        self.kept.requests().chain(self.scrubs.requests())
     }
     /// The same, taken: the interval is over.
     pub fn end_requests(&mut self) -> impl Iterator<Item = Box<ClientOp>> {
-        self.room.end_requests().chain(self.scrubs.end_requests())
+        self.kept.end_requests().chain(self.scrubs.end_requests())
     }
     /// A connection is gone with its requests.
     pub fn reset(&mut self, conn: ConnId) {
-        self.room.reset(conn);
+        self.kept.reset(conn);
         self.scrubs.reset(conn);
     }
     /// The interval is over for a scrub.
@@ -128,20 +128,20 @@ impl Jobs {
     }
     /// How many objects are not found.
     pub fn unfound_len(&self) -> u64 {
-        self.room.unfound_len()
+        self.kept.unfound_len()
     }
     /// Entries were appended while members are being filled.
     pub fn logged(&mut self, entries: &[PgLogEntry]) {
-        if let Some(backfill) = self.room.run().backfill_mut() {
+        if let Some(backfill) = self.kept.run().backfill_mut() {
             backfill.logged(entries);
         }
     }
     /// A write is over: an object that a backfill had to leave may be free again.
     pub fn is_free_again(&mut self) {
-        self.room.run().is_free_again();
+        self.kept.run().is_free_again();
     }
     /// A write of our primary, behind what a backfill is to remove here.
     pub fn after_removals(&mut self, coll: CollId, entries: &[PgLogEntry], txn: Transaction) -> Transaction {
-        self.room.run().after_removals(coll, entries, txn)
+        self.kept.run().after_removals(coll, entries, txn)
     }
 }

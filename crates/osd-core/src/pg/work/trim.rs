@@ -58,7 +58,7 @@ impl Jobs {
     }
     /// A few clones of removed snapshots go.
     pub(in crate::pg) fn trim_turn(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        if !self.room.is_durable() {
+        if !self.kept.is_durable() {
             // As clients' writes do: see [`Jobs::lacks_name`].
             self.trim.work = Work::Waiting(For::Peer);
             return;

@@ -31,7 +31,7 @@ pub enum GiveUp {
 impl Jobs {
     /// If objects are not found, former members that have some of the group are asked what they lack.
     pub(in crate::pg) fn ask_former(&mut self, group: &mut Group, cx: &mut Cx<'_>) {
-        if !self.room.has_unfound() {
+        if !self.kept.has_unfound() {
             return;
         }
         for member in group.members.peering.ask_former(&*cx.sh.map.clone()) {
@@ -40,14 +40,14 @@ impl Jobs {
     }
     /// A member or a former one has told what it lacks: what was not found may be there.
     pub(in crate::pg) fn look_for_unfound(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        if self.room.has_unfound() {
+        if self.kept.has_unfound() {
             self.recover(requests, group, cx, |recovery, _| recovery.look_again());
         }
     }
 
     /// Objects of which no member is known to have a good copy, and what is lacked here of each.
     pub fn unfound<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = (&'a HObject, Option<&'a PgMissingItem>)> {
-        self.room.unfound().map(|obj| (obj, group.record.missing().get(obj)))
+        self.kept.unfound().map(|obj| (obj, group.record.missing().get(obj)))
     }
 
     /// Gives up every object that is not found. How many, or why that can't be done now.
@@ -58,7 +58,7 @@ impl Jobs {
         group: &mut Group,
         cx: &mut Cx<'_>,
     ) -> Result<usize, String> {
-        let unfound: Vec<HObject> = self.room.unfound().cloned().collect();
+        let unfound: Vec<HObject> = self.kept.unfound().cloned().collect();
         if unfound.is_empty() {
             return Ok(0);
         }
@@ -123,7 +123,7 @@ impl Jobs {
 
     /// What `list_unfound` shows: at most `max` objects behind `after`.
     pub(crate) fn list_unfound(&self, after: Option<&HObject>, max: usize, map: &maps::OsdMap, group: &Group) -> Value {
-        let all = self.room.unfound().filter(|obj| after.is_none_or(|after| *obj > after));
+        let all = self.kept.unfound().filter(|obj| after.is_none_or(|after| *obj > after));
         let mut objects: Vec<Value> = Vec::new();
         let mut is_more = false;
         for obj in all {
@@ -147,9 +147,9 @@ impl Jobs {
         let former = group.members.peering.former(map);
         json!({
             "num_missing": group.record.missing().len(),
-            "num_unfound": self.room.unfound().count(),
+            "num_unfound": self.kept.unfound().count(),
             "objects": objects,
-            "state": if self.room.status(group.pgid).is_some() { "Recovering" } else { "NotRecovering" },
+            "state": if self.kept.status(group.pgid).is_some() { "Recovering" } else { "NotRecovering" },
             "available_might_have_unfound": true,
             "might_have_unfound": former.iter().map(|(m, state)| json!({ "osd": m.to_string(), "status": state.name() })).collect::<Vec<_>>(),
             "more": is_more,

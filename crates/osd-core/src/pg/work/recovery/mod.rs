@@ -2,8 +2,8 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`room`] | what a group has for it |
-//! | [`group`] | recovery in its group: its messages, the requests that wait for it, what becomes of its changes |
+//! | [`kept`] | what a group has for it |
+//! | [`traffic`] | recovery in its group: its messages, the requests that wait for it, what becomes of its changes |
 //! | [`objects`] | what is recovered, by which member and when |
 //! | [`gather`] | an object on its way here from the members that have it |
 //! | [`host`] | what recovery needs of the group that it works for |
@@ -14,10 +14,10 @@
 
 pub mod apply;
 mod gather;
-mod group;
 pub mod host;
+pub(in crate::pg) mod kept;
 pub mod objects;
-pub(in crate::pg) mod room;
+mod traffic;
 pub mod wire;
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! A map is made of what our store has after every write that came before the question, as messages of one primary come in its order.
 
-use super::room::Asked;
+use super::agenda::Asked;
 use super::scan::Scan;
 use super::scan_limits;
 use super::slots::ScrubSlots;

@@ -2,7 +2,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`room`] | what a group has for it |
+//! | [`agenda`] | what a group has for it |
 //! | [`order`] | what is wanted of a scrub |
 //! | [`chunks`], [`weigh`] | a scrub of a group, chunk by chunk, on its primary; where a chunk ends |
 //! | [`scan`] | what a member has of a chunk; how members' maps compare is the back end's ([`crate::pg::backend`]) |
@@ -16,6 +16,7 @@
 //!
 //! Here: a group's scrub from its order to what becomes of its findings.
 
+pub(in crate::pg) mod agenda;
 pub mod chunks;
 pub mod found;
 mod member;
@@ -23,7 +24,6 @@ mod mend;
 pub mod order;
 pub(in crate::pg) mod planted;
 pub mod results;
-pub(in crate::pg) mod room;
 pub mod scan;
 mod schedule;
 pub mod slots;
@@ -210,7 +210,7 @@ impl Jobs {
     }
 }
 
-impl room::Room {
+impl agenda::Agenda {
     /// When it was, and what it found, as the manager is told and as the record keeps.
     fn note_scrubbed(&mut self, order: Order, found: &Found, group: &mut Group, cx: &mut Cx<'_>) {
         let sum = &mut group.record.stats_mut().stats.sum;

@@ -6,8 +6,8 @@
 //!
 //! Source of the fields of `dump_scrubs`: Ceph 18.2 `src/osd/scrubber/osd_scrub_sched.cc`, and a 20.2 OSD's answer.
 
+use super::agenda::Agenda;
 use super::order::Order;
-use super::room::Room;
 use crate::pg::group::Group;
 use crate::shared::{Cx, Shared};
 use base::Rng;
@@ -112,7 +112,7 @@ impl Calendar<'_> {
     }
 }
 
-impl Room {
+impl Agenda {
     /// What is to be begun now.
     pub(super) fn due(&mut self, group: &Group, cx: &mut Cx<'_>) -> Option<Order> {
         if self.known_since_s == 0 {

@@ -34,7 +34,7 @@ impl Jobs {
     fn needed(&self, group: &Group) -> Option<Kind> {
         let peering = &group.members.peering;
         let serves = peering.is_active() || (peering.state() == Peered::Peered && !peering.is_premerge());
-        let recovery = self.room.recovery().filter(|_| serves && peering.is_primary())?;
+        let recovery = self.kept.recovery().filter(|_| serves && peering.is_primary())?;
         match () {
             // What was queued and is not lacking any more, since clients waited for it, needs no place.
             _ if recovery.has_log_work() && group.members.peering.is_lacking(&group.record) => Some(Kind::Recovery),
@@ -112,8 +112,8 @@ impl Jobs {
         let too_full = matches!(self.reservation.state(), State::Refused(Kind::Recovery, _));
         let recovery = goes && held(Kind::Recovery);
         let gates = Gates { recovery, deletions: recovery || goes && too_full, backfill: goes && moves && held(Kind::Backfill) };
-        let begins = held(Kind::Backfill) && self.room.recovery().is_some_and(|recovery| recovery.backfill().is_none());
-        if let Some(recovery) = self.room.recovery_mut() {
+        let begins = held(Kind::Backfill) && self.kept.recovery().is_some_and(|recovery| recovery.backfill().is_none());
+        if let Some(recovery) = self.kept.recovery_mut() {
             recovery.set_gates(gates);
             cx.sh.turns.want(recovery.work());
         }
@@ -199,7 +199,7 @@ impl Jobs {
         }
         do_reserve(out, group, cx);
         if !group.members.peering.targets().is_empty() {
-            self.room.run().is_free_again();
+            self.kept.run().is_free_again();
         }
         self.reserve_on(requests, group, cx);
     }
@@ -236,9 +236,9 @@ impl Jobs {
 
     /// State bits that the places say.
     pub(in crate::pg) fn reserve_bits(&self, group: &Group) -> u64 {
-        let unfound = group.members.peering.lacking(&group.record, self.room.unfound_len()).unfound > 0;
+        let unfound = group.members.peering.lacking(&group.record, self.kept.unfound_len()).unfound > 0;
         let bits = match self.reservation.state() {
-            State::None if unfound && self.room.recovery().is_some_and(|recovery| recovery.backfill().is_some()) => {
+            State::None if unfound && self.kept.recovery().is_some_and(|recovery| recovery.backfill().is_some()) => {
                 pg_state::BACKFILL_UNFOUND
             }
             State::None if unfound => pg_state::RECOVERY_UNFOUND,

@@ -4,8 +4,8 @@
 
 use super::apply::leftovers;
 use super::host::{Change, Host, Limits, Part};
+use super::kept::{Given, Kept};
 use super::objects::{Gates, Recovery};
-use super::room::{Given, Room};
 use super::wire::Envelope;
 use crate::event::{Effect, Level};
 use crate::pg::backend::at_store::Submitted;
@@ -17,7 +17,7 @@ use crate::pg::requests::Requests;
 use crate::pg::requests::objects::head_name;
 use crate::pg::work::Jobs;
 use crate::pg::work::backfill::fill::Backfill;
-use crate::pg::work::places::group::is_too_full;
+use crate::pg::work::places::claims::is_too_full;
 use crate::pg::work::places::lend::{Do as Lend, Lender};
 use crate::planted::{Bug, planted};
 use crate::request::ClientOp;
@@ -75,10 +75,10 @@ impl Host for InGroup<'_, '_> {
         self.group.members.peering.judged_member(member).map(|known| &known.missing)
     }
     fn send(&mut self, to: PgShard, part: Part) {
-        self.group.tell().part(to, part, self.work.room.asked_by, self.cx);
+        self.group.tell().part(to, part, self.work.kept.asked_by, self.cx);
     }
     fn change(&mut self, change: Change) -> bool {
-        self.work.room.recovery_change(change, self.group, self.cx)
+        self.work.kept.recovery_change(change, self.group, self.cx)
     }
     fn gives_up_own(&mut self, obj: &HObject, need: EVersion) -> bool {
         let others: Vec<PgShard> = self.group.members.peering.others().collect();
@@ -95,7 +95,7 @@ impl Host for InGroup<'_, '_> {
         self.group.members.peering.member_got(member, obj, version);
     }
     fn is_nearer(&mut self, obj: &HObject) {
-        self.work.room.nearer.push(obj.head());
+        self.work.kept.nearer.push(obj.head());
     }
     fn complain(&mut self, text: String) {
         self.cx.sh.wishes.report_soon = true;
@@ -135,7 +135,7 @@ impl Host for InGroup<'_, '_> {
         was_lent
     }
     fn keep_reached(&mut self, to: HObject, stats: PgStat, then: Option<(PgShard, Part)>) -> bool {
-        self.work.room.keep_reached(to, stats, then, self.group, self.cx)
+        self.work.kept.keep_reached(to, stats, then, self.group, self.cx)
     }
 }
 
@@ -148,30 +148,30 @@ impl Jobs {
         cx: &mut Cx<'_>,
         does: impl FnOnce(&mut Recovery, &mut dyn Host) -> T,
     ) -> T {
-        let mut recovery = self.room.recovery.take().expect("recovery does one thing at a time");
+        let mut recovery = self.kept.recovery.take().expect("recovery does one thing at a time");
         let result = does(&mut recovery, &mut InGroup { requests, work: self, group, cx });
         group.record.stats_mut().stats.sum += &recovery.take_recovered();
         cx.sh.turns.want(recovery.work());
-        self.room.recovery = Some(recovery);
-        let mut nearer = std::mem::take(&mut self.room.nearer);
+        self.kept.recovery = Some(recovery);
+        let mut nearer = std::mem::take(&mut self.kept.nearer);
         nearer.dedup();
         for head in nearer {
-            for op in self.room.waiting.remove(&head).unwrap_or_default() {
+            for op in self.kept.waiting.remove(&head).unwrap_or_default() {
                 requests.client_op(op, self, group, cx);
             }
             cx.sh.wishes.report_soon = true;
         }
         self.ask_former(group, cx);
-        self.room.note_sleep(cx);
+        self.kept.note_sleep(cx);
         self.reserve_on(requests, group, cx);
         self.check_recovered(group, cx);
         result
     }
     /// Time passes.
     pub(crate) fn wake_recovery(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        if self.room.recovery().is_some_and(|recovery| recovery.sleeps_until().is_some()) {
-            self.room.run().woken(cx.clock.mono);
-            self.room.note_sleep(cx);
+        if self.kept.recovery().is_some_and(|recovery| recovery.sleeps_until().is_some()) {
+            self.kept.run().woken(cx.clock.mono);
+            self.kept.note_sleep(cx);
             cx.sh.turns.want(self.work(requests, group));
         }
     }
@@ -179,7 +179,7 @@ impl Jobs {
     /// The members are active, and what each of them lacks is known.
     pub(in crate::pg) fn begin_recovery(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
         if group.members.peering.is_lacking(&group.record) && group.members.peering.pending_merge().is_none() {
-            self.room.run().set_gates(Gates { recovery: false, deletions: false, backfill: false });
+            self.kept.run().set_gates(Gates { recovery: false, deletions: false, backfill: false });
             self.recover(requests, group, cx, |recovery, host| recovery.begin(host));
         }
     }
@@ -194,14 +194,14 @@ impl Jobs {
         group.members.peering.lacks_again();
         self.recover(requests, group, cx, |recovery, _| objs.for_each(|obj| recovery.add(obj)));
     }
-    /// The interval is over: what was under way goes. Requests that waited are taken by [`Room::end_requests`].
+    /// The interval is over: what was under way goes. Requests that waited are taken by [`Kept::end_requests`].
     pub(in crate::pg) fn end_recovery(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
         let txn = self.recover(requests, group, cx, |recovery, host| recovery.end_interval(host));
-        self.room.given.iter_mut().for_each(|given| given.then = None);
+        self.kept.given.iter_mut().for_each(|given| given.then = None);
         if !txn.is_empty() && group.backend.takes(txn, None, Submitted::Recovery, cx) {
-            self.room.given.push_back(Given { got: None, then: None });
+            self.kept.given.push_back(Given { got: None, then: None });
         }
-        self.room.lack_young(group, cx);
+        self.kept.lack_young(group, cx);
     }
     /// A new map of the same interval: what its OSDs that are down had can't be had from them.
     pub(in crate::pg) fn recovery_map(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
@@ -221,7 +221,7 @@ impl Jobs {
         if bits & SERVING == 0 {
             return bits;
         }
-        let lacking = group.members.peering.lacking(&group.record, self.room.unfound_len());
+        let lacking = group.members.peering.lacking(&group.record, self.kept.unfound_len());
         if lacking.copies > 0 || group.members.peering.copies(&group.record).degraded > 0 {
             bits |= pg_state::DEGRADED;
         }
@@ -234,8 +234,8 @@ impl Jobs {
     /// True if what is to be done with this head's name has to wait for recovery.
     pub(in crate::pg) fn lacks_name(&self, head: &HObject, writes: bool, group: &Group) -> bool {
         let has = |missing: &Missing| !missing.is_empty() && missing.of_name(head).next().is_some();
-        let blocks = || self.room.recovery().and_then(Recovery::backfill).is_some_and(|backfill| backfill.blocks(head));
-        let is_young = || self.room.is_young(head) && !planted(Bug::WriteOverYoung);
+        let blocks = || self.kept.recovery().and_then(Recovery::backfill).is_some_and(|backfill| backfill.blocks(head));
+        let is_young = || self.kept.is_young(head) && !planted(Bug::WriteOverYoung);
         let is_readable = group.backend.layout().is_readable(!has(group.record.missing()));
         !is_readable || (writes && (is_young() || group.members.peering.missing_elsewhere().any(has) || blocks()))
     }
@@ -247,28 +247,28 @@ impl Jobs {
         group: &mut Group,
         cx: &mut Cx<'_>,
     ) -> Option<Box<ClientOp>> {
-        if (!group.members.peering.is_lacking(&group.record) && self.room.waiting.is_empty() && self.room.is_durable())
+        if (!group.members.peering.is_lacking(&group.record) && self.kept.waiting.is_empty() && self.kept.is_durable())
             || planted(Bug::ServeMissing)
         {
             return Some(op);
         }
         let head = head_name(&op.msg.hobj).into_owned();
-        if !self.room.waiting.contains_key(&head) && !self.lacks_name(&head, op.may_mutate(), group) {
+        if !self.kept.waiting.contains_key(&head) && !self.lacks_name(&head, op.may_mutate(), group) {
             return Some(op);
         }
         op.set_aside(if self.lacks_name(&head, false, group) { "waiting for missing object" } else { "waiting for degraded object" });
-        self.room.waiting.entry(head.detach()).or_default().push_back(op);
+        self.kept.waiting.entry(head.detach()).or_default().push_back(op);
         self.recover(requests, group, cx, |recovery, host| recovery.want(host, &head));
         None
     }
 
     /// Every member has the entries that give objects up: what waited for one that is not lacked any more goes on.
     pub(in crate::pg) fn go_on_with_given_up(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        if self.room.waiting.is_empty() {
+        if self.kept.waiting.is_empty() {
             return;
         }
-        let heads = self.room.waiting.keys().filter(|head| !self.lacks_name(head, true, group)).cloned().collect();
-        self.room.nearer = heads;
+        let heads = self.kept.waiting.keys().filter(|head| !self.lacks_name(head, true, group)).cloned().collect();
+        self.kept.nearer = heads;
         self.recover(requests, group, cx, |_, _| ());
     }
 
@@ -301,7 +301,7 @@ impl Jobs {
             }
             let brings = if let Part::Push(push) = &part { push.data.len() as u64 } else { 0 };
             if part.asks_target() {
-                self.room.asked_by = envelope.min_epoch;
+                self.kept.asked_by = envelope.min_epoch;
             }
             self.recover(requests, group, cx, |recovery, host| recovery.handle(host, from, part));
             if brings > 0 && cx.sh.is_full(brings) {
@@ -312,16 +312,16 @@ impl Jobs {
 
     /// The oldest change of recovery that was not durable is.
     pub(in crate::pg) fn recovery_durable(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        let Given { got, then } = self.room.given.pop_front().expect("each change has its place");
+        let Given { got, then } = self.kept.given.pop_front().expect("each change has its place");
         if let Some((to, part)) = then {
-            group.tell().part(to, part, self.room.asked_by, cx);
+            group.tell().part(to, part, self.kept.asked_by, cx);
         }
         let head = got.map(|(obj, _)| obj.head());
-        if let Some(head) = head.filter(|head| self.room.waiting.contains_key(head) && !self.lacks_name(head, true, group)) {
-            self.room.nearer.push(head);
+        if let Some(head) = head.filter(|head| self.kept.waiting.contains_key(head) && !self.lacks_name(head, true, group)) {
+            self.kept.nearer.push(head);
             self.recover(requests, group, cx, |_, _| ());
         }
-        if self.room.is_durable() {
+        if self.kept.is_durable() {
             self.own_is_durable(requests, group, cx);
             self.check_recovered(group, cx);
         }
@@ -330,7 +330,7 @@ impl Jobs {
     /// A group of which no member lacks an object is recovered. It then forgets former intervals, so it is not while their members may still
     /// serve: the next primary has to know of them. Nor is it before what recovery brought is durable here: former members let go of theirs.
     pub(crate) fn check_recovered(&mut self, group: &mut Group, cx: &mut Cx<'_>) {
-        let waits_for_store = !self.room.is_durable() && !planted(Bug::CleanBeforeDurable);
+        let waits_for_store = !self.kept.is_durable() && !planted(Bug::CleanBeforeDurable);
         if waits_for_store || (group.members.peering.is_active() && group.members.lease.waits()) {
             return;
         }
@@ -360,7 +360,7 @@ impl Jobs {
 
     /// True if a target has this object, or will have it by what is on its way.
     pub(in crate::pg) fn has_got_to(&self, target: PgShard, head: &HObject, group: &Group) -> bool {
-        let backfill = self.room.recovery().and_then(|recovery| recovery.backfill());
+        let backfill = self.kept.recovery().and_then(|recovery| recovery.backfill());
         group.members.peering.judged_member(target).is_some_and(|known| Backfill::reaches(backfill, &known.info.last_backfill, head))
     }
     /// What a write changes of the counts goes to those of targets that have its object.
@@ -373,13 +373,13 @@ impl Jobs {
                 false => is_untold = true,
             }
         }
-        if is_untold && let Some(sum) = self.room.run().backfill_mut().and_then(|backfill| backfill.untold(head)) {
+        if is_untold && let Some(sum) = self.kept.run().backfill_mut().and_then(|backfill| backfill.untold(head)) {
             by(sum);
         }
     }
 }
 
-impl Room {
+impl Kept {
     /// As a target: we have everything up to here.
     fn keep_reached(&mut self, to: HObject, stats: PgStat, then: Option<(PgShard, Part)>, group: &mut Group, cx: &mut Cx<'_>) -> bool {
         let (backend, txn) = (&mut group.backend, Transaction::new(group.coll));

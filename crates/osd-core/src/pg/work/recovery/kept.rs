@@ -1,6 +1,6 @@
 //! A group's state of recovery: its rules while they rest, the requests that wait for objects, and what its store was given.
 //!
-//! Holds no rule and sends nothing: see [`super::objects`] and [`super::group`].
+//! Holds no rule and sends nothing: see [`super::objects`] and [`super::traffic`].
 
 use super::host::{Part, Slots};
 use super::objects::Recovery;
@@ -21,7 +21,7 @@ pub(in crate::pg) struct Given {
 }
 
 /// What a group has for its recovery.
-pub(in crate::pg) struct Room {
+pub(in crate::pg) struct Kept {
     /// Away while it works.
     pub recovery: Option<Box<Recovery>>,
     /// Requests that wait for an object, by its head; each is one that the OSD's budget has let in.
@@ -37,7 +37,7 @@ pub(in crate::pg) struct Room {
     pub asked_by: Epoch,
 }
 
-impl Room {
+impl Kept {
     pub fn new(slots: &Rc<Slots>) -> Self {
         Self {
             recovery: Some(Box::new(Recovery::new(slots.clone()))),

@@ -30,7 +30,7 @@ pub(super) struct Asked {
 
 /// What a group has for scrubbing.
 #[derive(Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct Agenda {
     /// What is to be done next, and from when on.
     pub(super) wanted: Option<Order>,
     pub(super) not_before: Stamp,
@@ -55,7 +55,7 @@ pub(crate) struct Room {
     pub(super) known_since_s: u32,
 }
 
-impl Room {
+impl Agenda {
     pub fn requests(&self) -> impl Iterator<Item = &ClientOp> {
         self.held.values().flatten().map(|op| &**op)
     }
@@ -68,7 +68,7 @@ impl Room {
             !ops.is_empty()
         });
     }
-    /// The interval is over: what was found is of members that may no longer be some. Requests are taken by [`Room::end_requests`].
+    /// The interval is over: what was found is of members that may no longer be some. Requests are taken by [`Agenda::end_requests`].
     pub fn end_interval(&mut self) {
         if let Some(order) = self.run.take().and_then(|run| run.order())
             && order.is_requested
