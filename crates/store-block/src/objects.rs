@@ -254,6 +254,10 @@ impl Objects {
         }
     }
     #[cfg(test)]
+    pub fn count(&self) -> usize {
+        self.len
+    }
+    #[cfg(test)]
     pub fn assert_counts(&self) {
         let all = || self.pages.iter().flatten().flatten();
         assert_eq!((self.len, self.bytes), (all().count(), all().map(|slot| slot.counted as usize).sum()));

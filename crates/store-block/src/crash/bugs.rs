@@ -1,8 +1,8 @@
 //! The block store's planted bugs, each with the setting that provokes it soonest, and that all of them are noticed.
 
 use super::setting::{CHURN, COPIES, ROUND, SETTINGS, SPILLS, STEADY};
-use super::share;
 use super::subject::Block;
+use super::{by_turns, share};
 use crate::planted::Bug;
 use store::crash::bugs;
 
@@ -68,7 +68,7 @@ pub const BUGS: [(Bug, u64, u64); 49] = [
 
 #[test]
 fn nothing_is_noticed_where_nothing_is_planted() {
-    for seed in (0..SETTINGS).chain(SPILLS..ROUND) {
+    for seed in by_turns((0..SETTINGS).chain(SPILLS..ROUND)) {
         bugs::one_seed::<Block>(seed).unwrap_or_else(|e| panic!("{e}"));
     }
 }

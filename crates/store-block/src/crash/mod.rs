@@ -11,6 +11,7 @@ pub(crate) mod rot;
 mod setting;
 mod subject;
 
+use std::ops::Range;
 use store::crash::{run_seed, run_states};
 use subject::Block;
 
@@ -40,10 +41,42 @@ const SEEDS_OF_ALL: u64 = 60;
 
 /// `HUMBOLDT_SHARE=k/n`, which a short `cargo xtask test` sets, has the k-th of n parts of states and of planted bugs.
 fn share() -> (u64, u64) {
-    let share = std::env::var("HUMBOLDT_SHARE").unwrap_or_else(|_| "1/1".into());
+    parse_share(&std::env::var("HUMBOLDT_SHARE").unwrap_or_else(|_| "1/1".into()))
+}
+fn parse_share(share: &str) -> (u64, u64) {
     let (k, n) = share.split_once('/').and_then(|(k, n)| Some((k.parse::<u64>().ok()?, n.parse::<u64>().ok()?))).expect("k/n");
     assert!(0 < k && k <= n, "share {share}");
     (k, n)
+}
+
+/// Of some things this run's share: one in as many as there are parts, at least one, and without a share all.
+pub(crate) fn by_turns<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    turns(share(), all.into_iter().collect())
+}
+fn turns<T>((k, n): (u64, u64), all: Vec<T>) -> Vec<T> {
+    let first = (k - 1) % (all.len() as u64).clamp(1, n);
+    all.into_iter().skip(first as usize).step_by(n as usize).collect()
+}
+/// The same of so many seeds, neighbours together: where a seed's remainder says what kind it is, each share has some of each.
+fn seeds_by_turns(all: u64) -> Range<u64> {
+    part(share(), all)
+}
+fn part((k, n): (u64, u64), all: u64) -> Range<u64> {
+    let first = all * (k - 1) / n;
+    first..(all * k / n).max(first + 1)
+}
+
+#[test]
+fn shares_have_everything_once() {
+    let shares = |n: u64| (1..=n).map(|k| format!("{k}/{n}")).collect::<Vec<_>>();
+    assert_eq!((parse_share("1/1"), parse_share("3/6")), ((1, 1), (3, 6)));
+    for (n, all) in [(1, 12), (6, 12), (6, 11), (6, 5), (6, 1)] {
+        let of = |share: &String| (parse_share(share), (0..all).collect::<Vec<u64>>());
+        let seen: Vec<u64> = shares(n).iter().map(of).flat_map(|(share, all)| turns(share, all)).collect();
+        assert!((0..all).all(|i| seen.contains(&i)) && seen.len() as u64 <= all.max(n), "{n} shares of {all}: {seen:?}");
+        let ranges: Vec<u64> = shares(n).iter().flat_map(|share| part(parse_share(share), all)).collect();
+        assert!((0..all).all(|i| ranges.contains(&i)), "{n} shares of {all}: {ranges:?}");
+    }
 }
 
 #[test]
@@ -62,7 +95,7 @@ fn many_crash_states() {
 /// Lives whose checkpoints begin since a start would have much to replay.
 #[test]
 fn paced_checkpoints_lose_nothing() {
-    for seed in setting::PACED..setting::PACED + 6 {
+    for seed in by_turns(setting::PACED..setting::PACED + 6) {
         run_seed::<Block>(seed).unwrap_or_else(|e| panic!("{e}"));
     }
 }
@@ -72,7 +105,7 @@ fn paced_checkpoints_lose_nothing() {
 /// needs were read for ever, since the first went while the last came; a record that an epoch had left behind was taken in place of the next one's.
 #[test]
 fn lives_that_once_failed() {
-    for seed in [1006, 1015, 20054, 30981, 9_001_087] {
+    for seed in by_turns([1006, 1015, 20054, 30981, 9_001_087]) {
         run_seed::<Block>(seed).unwrap_or_else(|e| panic!("{e}"));
     }
 }
@@ -88,10 +121,15 @@ fn one_seed() {
 
 mod damage {
     use super::*;
+    use store::crash::damage::one_life;
 
     #[test]
     fn damage_is_never_given_out() {
-        let (done, refused) = store::crash::damage::run::<Block>(from_env("DAMAGE_SEEDS").unwrap_or(8), 1500);
+        let (mut done, mut refused) = (0, 0);
+        for seed in seeds_by_turns(from_env("DAMAGE_SEEDS").unwrap_or(8)) {
+            let (d, r) = one_life::<Block>(seed, 1500).unwrap_or_else(|e| panic!("{e}"));
+            (done, refused) = (done + d, refused + r);
+        }
         assert!(done > 100 && refused > 10, "{done} damages, {refused} refused");
     }
 }
@@ -101,10 +139,12 @@ mod faults {
 
     #[test]
     fn a_fault_at_every_operation_loses_nothing_and_gives_nothing_wrong() {
-        let from = from_env("FAULT_FROM").unwrap_or(0);
+        // Each share has a life of its own, and fewer moments of that.
+        let (k, n) = share();
+        let from = from_env("FAULT_FROM").unwrap_or(k - 1);
         let seeds = from..from + from_env("FAULT_SEEDS").unwrap_or(1);
-        let struck = store::crash::faults::run::<Block>(seeds, from_env("FAULT_STRIDE").unwrap_or(10));
-        assert!(struck > 100, "only {struck} faults struck");
+        let struck = store::crash::faults::run::<Block>(seeds, from_env("FAULT_STRIDE").unwrap_or(10 * n));
+        assert!(struck > 100 / n, "only {struck} faults struck");
     }
 }
 
@@ -113,7 +153,8 @@ mod killed {
 
     #[test]
     fn what_a_start_shows_outlives_the_power() {
-        let seen = store::crash::killed::run::<Block>(0..60);
-        assert!(seen >= 240, "each has some states: {seen}");
+        let seeds = seeds_by_turns(60);
+        let seen = store::crash::killed::run::<Block>(seeds.clone());
+        assert!(seen >= 4 * (seeds.end - seeds.start), "each has some states: {seen}");
     }
 }

@@ -5,6 +5,7 @@
 //! - a repair leaves a store on which fsck is clean, which opens, and which has every object that the damage did not touch;
 //! - where the store can't open, the message names the command that goes on.
 
+use super::{from_env, seeds_by_turns};
 use crate::layout::{DATA, META, WAL};
 use crate::planted::{Bug, with};
 use crate::{BlockStore, Config, OpenError};
@@ -12,6 +13,7 @@ use base::Rng;
 use bytes::Bytes;
 use disk::{BLOCK_BYTES, Dev, Image, MemDisks};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use store::conformance::{object_coll, object_name};
 use store::{ObjectStore, StoreError, StoreResult};
@@ -317,10 +319,10 @@ fn newest_is_gone(disks: &MemDisks) -> bool {
     open(disks, config()).is_ok_and(|mut store| store.fsck(false).is_clean())
 }
 
-fn matrix(times: u64) -> Result<Tally, String> {
+fn matrix(seeds: Range<u64>) -> Result<Tally, String> {
     let mut tally = Tally::default();
     let made = make(1);
-    for seed in 0..times {
+    for seed in seeds {
         one(&made, seed, &mut tally)?;
     }
     Ok(tally)
@@ -328,14 +330,17 @@ fn matrix(times: u64) -> Result<Tally, String> {
 
 #[test]
 fn rot_takes_what_it_hits_and_no_more() {
-    let times = super::from_env("ROT_COUNT").unwrap_or(60);
-    let tally = matrix(times).unwrap_or_else(|e| panic!("{e}"));
+    let all = from_env("ROT_COUNT").unwrap_or(60);
+    let seeds = seeds_by_turns(all);
+    let times = seeds.end - seeds.start;
+    let tally = matrix(seeds).unwrap_or_else(|e| panic!("{e}"));
     println!("{tally:?}");
-    assert!(tally.done > times / 2 && tally.unread > 0 && tally.lost > 0 && tally.lost < tally.done * OBJECTS / 20, "{tally:?}");
-    assert!(tally.hopeless < tally.done / 10, "{tally:?}");
+    assert!(tally.done > times / 2 && tally.lost < tally.done * OBJECTS / 20, "{tally:?}");
+    // What a few damages hit is chance.
+    assert!(times < all || tally.unread > 0 && tally.lost > 0 && tally.hopeless < tally.done / 10, "{tally:?}");
 }
 #[test]
 fn a_checkpoint_that_drops_what_it_can_not_merge_is_noticed() {
-    let noticed = with(Bug::DropBesideBadLeaf, || matrix(60));
+    let noticed = with(Bug::DropBesideBadLeaf, || matrix(0..60));
     println!("{}", noticed.expect_err("rows were dropped"));
 }
