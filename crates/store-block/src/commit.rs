@@ -191,7 +191,8 @@ impl Core {
             _ => false,
         };
         let stays = match &purpose {
-            Purpose::Leaf { .. } | Purpose::Leaves { .. } => true,
+            // A checkpoint's leaves go again as soon as they are merged.
+            Purpose::Leaf { .. } => true,
             Purpose::Read(extent) => !passes && self.reads.stays(extent),
             _ => false,
         };

@@ -12,6 +12,9 @@ use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
 use std::time::Duration;
 
+/// Ids of neighbouring leaves, each with its blocks: one, nearly always.
+pub type LeavesHere = SmallVec<[(u64, u32); 1]>;
+
 /// What an operation is for.
 #[derive(Debug)]
 pub enum Purpose {
@@ -44,7 +47,7 @@ pub enum Purpose {
     /// Neighbouring leaves that a checkpoint reads: ids and blocks, from this block of the metadata on.
     Leaves {
         block: u64,
-        leaves: Vec<(u64, u32)>,
+        leaves: LeavesHere,
     },
     /// Pages of a checkpoint, together so many blocks: leaves with these ids, or a piece of the index.
     Pages {

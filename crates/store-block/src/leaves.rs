@@ -13,6 +13,7 @@ use crate::meta::leaf::Leaf;
 use crate::overlay::Numbers;
 use crate::state::Core;
 use bytes::Bytes;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use store::StoreError;
 use types::CollId;
@@ -22,7 +23,7 @@ use types::CollId;
 struct LeafRead {
     tickets: Vec<u64>,
     /// What has come of its pieces, and how many have not.
-    pieces: Vec<Bytes>,
+    pieces: SmallVec<[Bytes; 1]>,
     left: usize,
     /// The index has another in its place by now.
     is_gone: bool,
@@ -57,7 +58,7 @@ impl Leaves {
     }
     /// A leaf is being read from now on, in so many pieces.
     pub fn begin(&mut self, id: u64, tickets: Vec<u64>, pieces: usize) {
-        self.reads.insert(id, LeafRead { tickets, pieces: vec![Bytes::new(); pieces], left: pieces, is_gone: false });
+        self.reads.insert(id, LeafRead { tickets, pieces: SmallVec::from_elem(Bytes::new(), pieces), left: pieces, is_gone: false });
     }
     /// Another ticket waits for it; false if it is not being read.
     fn join(&mut self, id: u64, ticket: u64) -> bool {

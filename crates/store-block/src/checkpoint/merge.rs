@@ -9,7 +9,7 @@
 //! change one by one are parted in halves, and full by two thirds in the long run.
 
 use super::PAGES_MAX;
-use crate::io::Purpose;
+use crate::io::{LeavesHere, Purpose};
 use crate::key;
 use crate::layout::{BLOCK, ON_DATA};
 use crate::meta::entry::LeafRef;
@@ -88,10 +88,7 @@ impl Core {
         let mut gone = 0;
         let all = loop {
             let Some(change) = next_change(&frozen, &cursor, &self.generations.checkpoint().pack).cloned() else { break true };
-            let (leaf, end) = match self.table.index().leaf_for(&change) {
-                Some((start, at, end)) => (Some((start, at)), end),
-                None => (None, None),
-            };
+            let (leaf, end) = self.leaf_of_change(&change);
             let is_long = gone >= STEP_GONE && self.io.in_flight() > 0;
             let c = self.generations.checkpoint();
             let (spent, busy) = (c.budget == 0 || is_long, c.pages >= PAGES_MAX);
@@ -124,6 +121,7 @@ impl Core {
                             c.asked.clear();
                             c.asked_blocks = 0;
                             c.ahead = Key::default();
+                            c.seen.clear();
                             self.read_ahead(&frozen, &change);
                         }
                         break false;
@@ -159,12 +157,31 @@ impl Core {
         self.generations.checkpoint().cursor = cursor;
         all && !self.is_stopped()
     }
+    /// The leaf that a change belongs to, and where that ends: as it was looked up when it was asked for, unless the merge has come to other leaves
+    /// than those, which it made itself.
+    fn leaf_of_change(&mut self, change: &Key) -> (Option<(Key, LeafRef)>, Option<Key>) {
+        let Self { generations, table, .. } = self;
+        let seen = &mut generations.checkpoint().seen;
+        while seen.front().is_some_and(|(_, _, end)| end.as_ref().is_some_and(|end| end <= change)) {
+            seen.pop_front();
+        }
+        let found = match seen.front().is_some_and(|(start, ..)| start <= change) {
+            true => seen.pop_front(),
+            false => table.index().leaf_for(change),
+        };
+        // The first leaf of all has also what is in front of it. If it is merged in several steps, others take its place.
+        if let Some((_, leaf, _)) = &found {
+            seen.pop_front_if(|(_, seen, _)| seen.id == leaf.id);
+        }
+        debug_assert!(found.as_ref().map(|(_, leaf, _)| leaf.id) == table.index().leaf_for(change).map(|(_, leaf, _)| leaf.id));
+        found.map_or((None, None), |(start, leaf, end)| (Some((start, leaf)), end))
+    }
     /// Asks for leaves that changes from `from` on belong to, unless enough were asked for: neighbours on the device together.
     fn read_ahead(&mut self, frozen: &Layer, from: &Key) {
         let c = self.generations.checkpoint();
-        // They must find room together, with those that are made: some rows are as large as many others.
-        let (ahead, room) = (AHEAD.min(self.budget.leaves_max() >> 16), self.budget.leaves_max() as u64 / BLOCK / 2);
-        if c.asked.len() >= ahead || c.asked_blocks >= room {
+        // They must find room together, with those that are made: how many of a block or two that are at most; of larger ones blocks count.
+        let (ahead, room) = (AHEAD.min(self.budget.leaves_max() >> 14), self.budget.leaves_max() as u64 / BLOCK / 2);
+        if c.asked.len() >= ahead || c.asked_blocks >= room || c.seen.len() >= 2 * ahead {
             return;
         }
         let mut wanted: Vec<LeafRef> = Vec::new();
@@ -179,10 +196,11 @@ impl Core {
             if !is_known && !is_gone(frozen, from, &start, end.as_ref()) && !self.leaves.is_reading(leaf.id) {
                 c.asked.push_back(leaf.id);
                 c.asked_blocks += u64::from(leaf.blocks);
-                wanted.push(leaf);
+                wanted.push(leaf.clone());
             }
             // Behind everything that there is, at the end.
-            at = end.unwrap_or_else(|| vec![u8::MAX].into());
+            at = end.clone().unwrap_or_else(|| vec![u8::MAX].into());
+            c.seen.push_back((start, leaf, end));
         }
         c.ahead = at;
         let mut wanted = wanted.into_iter().peekable();
@@ -191,7 +209,7 @@ impl Core {
                 self.read_leaf(&first, Vec::new());
                 continue;
             }
-            let mut leaves = vec![(first.id, first.blocks)];
+            let mut leaves = LeavesHere::from_elem((first.id, first.blocks), 1);
             let (mut blocks, mut last) = (u64::from(first.blocks), first.clone());
             while let Some(next) = wanted.next_if(|l| last.is_before(l) && blocks + u64::from(l.blocks) <= READ_BLOCKS) {
                 leaves.push((next.id, next.blocks));
@@ -205,7 +223,7 @@ impl Core {
         }
     }
     /// Leaves have come together, or not.
-    pub fn leaves_here(&mut self, mut block: u64, leaves: Vec<(u64, u32)>, result: Result<Bytes, String>) {
+    pub fn leaves_here(&mut self, mut block: u64, leaves: LeavesHere, result: Result<Bytes, String>) {
         let mut at = 0;
         for (id, blocks) in &leaves {
             let len = *blocks as usize * BLOCK as usize;

@@ -20,6 +20,7 @@ pub use generations::Generations;
 use crate::io::Purpose;
 use crate::key;
 use crate::layout::{BLOCK, DATA, META, ON_DATA};
+use crate::meta::entry::LeafRef;
 use crate::meta::index::Index;
 use crate::meta::layer::{Key, Val};
 use crate::meta::parts::Encoding;
@@ -80,6 +81,8 @@ pub struct Checkpoint {
     /// Blocks of those.
     asked_blocks: u64,
     ahead: Key,
+    /// Leaves in front of that which were looked up and are not merged yet: where each begins, and where it ends.
+    seen: VecDeque<(Key, LeafRef, Option<Key>)>,
     /// Leaves from the first of these keys to before the second are made anew, whatever changes.
     pack: (Key, Key),
     /// Blocks in a row that this step has taken, and that no leaf has yet: the first, and how many.
@@ -268,6 +271,7 @@ impl Core {
             asked: VecDeque::new(),
             asked_blocks: 0,
             ahead: Key::default(),
+            seen: VecDeque::new(),
             pack: <(Key, Key)>::default(),
             row: (0, 0),
             made: Vec::new(),

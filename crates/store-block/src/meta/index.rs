@@ -27,7 +27,7 @@ const GROUP_BYTES: usize = 160;
 #[derive(Debug, Default)]
 pub struct Index {
     /// By the first key of each: some entries, ascending.
-    groups: BTreeMap<Key, Box<[u8]>>,
+    groups: BTreeMap<Key, Vec<u8>>,
     leaves: usize,
     /// Bytes of all entries.
     stored: usize,
@@ -38,7 +38,7 @@ pub struct Index {
 #[derive(Debug, Clone)]
 pub struct Leaves<'a> {
     rest: &'a [u8],
-    groups: Range<'a, Key, Box<[u8]>>,
+    groups: Range<'a, Key, Vec<u8>>,
 }
 
 impl<'a> Iterator for Leaves<'a> {
@@ -56,7 +56,7 @@ fn seat(group: &[u8], key: &[u8]) -> (usize, Option<usize>) {
     let mut rest = group;
     while !rest.is_empty() {
         let at = group.len() - rest.len();
-        let (first, _) = Entry::take(&mut rest);
+        let first = Entry::pass(&mut rest);
         if first >= key {
             return (at, (first == key).then(|| group.len() - rest.len()));
         }
@@ -68,7 +68,7 @@ fn seat_of(group: &[u8], key: &[u8]) -> usize {
     let (mut rest, mut last) = (group, 0);
     while !rest.is_empty() {
         let at = group.len() - rest.len();
-        if Entry::take(&mut rest).0 > key {
+        if Entry::pass(&mut rest) > key {
             break;
         }
         last = at;
@@ -79,13 +79,22 @@ fn seat_of(group: &[u8], key: &[u8]) -> usize {
 fn middle(group: &[u8]) -> Option<usize> {
     let (mut rest, mut last) = (group, None);
     while !rest.is_empty() {
-        Entry::take(&mut rest);
+        Entry::pass(&mut rest);
         let at = group.len() - rest.len();
         if at < group.len() && (last.is_none() || at <= group.len() / 2) {
             last = Some(at);
         }
     }
     last
+}
+
+/// Puts an entry in front of what begins here. A group whose leaf was taken out just now has room for the next one.
+fn put_at(group: &mut Vec<u8>, at: usize, entry: &[u8]) {
+    let len = group.len();
+    group.reserve_exact(entry.len());
+    group.extend_from_slice(entry);
+    group.copy_within(at..len, at + entry.len());
+    group[at..at + entry.len()].copy_from_slice(entry);
 }
 
 impl Index {
@@ -128,8 +137,8 @@ impl Index {
         self.leaves_from(start).map(|(first, _)| first).find(|first| *first > start)
     }
 
-    fn put_group(&mut self, group: Box<[u8]>) {
-        let first = Key::from(Entry::take(&mut &group[..]).0);
+    fn put_group(&mut self, group: Vec<u8>) {
+        let first = Key::from(Entry::pass(&mut &group[..]));
         self.groups.insert(first, group);
     }
     pub fn insert(&mut self, first: &[u8], leaf: &LeafRef, filter: &[u8]) {
@@ -142,17 +151,16 @@ impl Index {
         let Some((_, group)) = self.groups.range_mut::<Key, _>((Bound::Unbounded, Bound::Included(&key))).next_back() else {
             // In front of all others.
             let group = self.groups.pop_first().map(|(_, group)| group).unwrap_or_default();
-            return self.put_group([&entry[..], &group[..]].concat().into());
+            return self.put_group([&entry[..], &group[..]].concat());
         };
         let (at, same) = seat(group, first);
         assert!(same.is_none(), "a leaf is taken out before another takes its place");
-        let joined = [&group[..at], &entry, &group[at..]].concat();
-        match (joined.len() > GROUP_MAX).then(|| middle(&joined)).flatten() {
-            Some(cut) => {
-                *group = joined[..cut].into();
-                self.put_group(joined[cut..].into());
-            }
-            None => *group = joined.into(),
+        put_at(group, at, &entry);
+        if let Some(cut) = (group.len() > GROUP_MAX).then(|| middle(group)).flatten() {
+            let behind = group[cut..].to_vec();
+            group.truncate(cut);
+            group.shrink_to_fit();
+            self.put_group(behind);
         }
     }
     pub fn remove(&mut self, first: &Key) -> Option<LeafRef> {
@@ -163,13 +171,16 @@ impl Index {
         self.leaves -= 1;
         self.stored -= end - at;
         self.parts.went(first, self.stored);
-        let mut rest = [&group[..at], &group[end..]].concat();
-        if at > 0 && rest.len() >= GROUP_MIN {
-            *group = rest.into();
+        group.drain(at..end);
+        if at > 0 && group.len() >= GROUP_MIN {
+            // Another leaf comes in its place, nearly always.
+            if group.capacity() > 2 * group.len() {
+                group.shrink_to_fit();
+            }
             return Some(leaf);
         }
         let key = key.clone();
-        self.groups.remove(&key);
+        let mut rest = self.groups.remove(&key).expect("it was found");
         if rest.len() < GROUP_MIN
             && let Some((next, group)) = self.groups.range::<Key, _>((Bound::Excluded(&key), Bound::Unbounded)).next()
             && rest.len() + group.len() <= GROUP_MAX - GROUP_MIN
@@ -179,7 +190,7 @@ impl Index {
             self.groups.remove(&next);
         }
         if !rest.is_empty() {
-            self.put_group(rest.into());
+            self.put_group(rest);
         }
         Some(leaf)
     }
@@ -202,7 +213,7 @@ impl Index {
         self.stored += entries.len();
         self.leaves += leaves;
         if leaves > 0 {
-            self.put_group(entries.into());
+            self.put_group(entries);
         }
     }
     pub fn parts(&mut self) -> &mut Parts {

@@ -214,6 +214,10 @@ impl Own {
             return None;
         }
         let least = if fewer { 1 } else { n };
+        // That there is no such run anywhere is known at the root.
+        if u64::from(self.tree[1].longest) < least {
+            return None;
+        }
         let start = self.find(least, self.next).or_else(|| self.find(least, 0))?;
         let run = if fewer { self.free_from(start, n) } else { n };
         self.mark(start, run);
