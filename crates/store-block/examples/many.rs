@@ -1,10 +1,11 @@
-//! What a new object costs among many: `cargo run --release -p store-block --example many -- FOLDER|mem OBJECTS [OPS] [MEMORY_MIB] [DEPTH] [life]`.
+//! What a new object costs among many:
+//! `cargo run --release -p store-block --example many -- FOLDER|mem OBJECTS [OPS] [MEMORY_MIB] [DEPTH] [life]`.
 //!
 //! So many objects are made of rows alone (an object's info and its snapshots, as an OSD has them, and no data). Then the same new objects of
-//! 4 KiB come, with the group's log, in a crowd of 256 or of DEPTH: device bytes for each, by what they are for, CPU with the checkpoints that
-//! they bring, the slowest second, and how long they take. With `life` the store is left as by a kill and opened again, all objects are
-//! removed, and the same new ones come into what is left. A tenth of the objects in a tenth of the memory is what ten times as many are in all of it: leaves and rows of a checkpoint keep
-//! their proportion.
+//! 4 KiB come, with the group's log, in a crowd of 256 or of DEPTH: device bytes for each, by what they are for, CPU with the checkpoints
+//! that they bring, the slowest second, and how long they take. With `life` the store is left as by a kill and opened again, all objects
+//! are removed, and the same new ones come into what is left. A tenth of the objects in a tenth of the memory is what ten times as many are
+//! in all of it: leaves and rows of a checkpoint keep their proportion.
 
 // As the program has it.
 #[path = "../../cli/src/allocator.rs"]
