@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const HEALTH: [&str; 2] = ["crates/mon-core/src/health.rs", "crates/mon-core/src/fs/checks.rs"];
 /// Where lines for operators are written: the daemons' shells, and the errors of stores and devices.
 const LINES: [&str; 5] =
-    ["crates/cli/src", "crates/osd/src", "crates/mon/src", "crates/disk/src/error.rs", "crates/store-block/src/recover.rs"];
+    ["crates/cli/src", "crates/osd/src", "crates/mon/src", "crates/disk/src/error.rs", "crates/store-block/src/open/recover.rs"];
 /// Of these, what is no daemon's: tools that tell their user at once.
 const TOOLS: [&str; 12] = [
     "bench.rs",

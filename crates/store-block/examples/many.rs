@@ -1,9 +1,11 @@
-//! What a new object costs among many: `cargo run --release -p store-block --example many -- FOLDER|mem OBJECTS [OPS] [MEMORY_MIB]`.
+//! What a new object costs among many:
+//! `cargo run --release -p store-block --example many -- FOLDER|mem OBJECTS [OPS] [MEMORY_MIB] [DEPTH] [life]`.
 //!
 //! So many objects are made of rows alone (an object's info and its snapshots, as an OSD has them, and no data). Then the same new objects of
-//! 4 KiB come, with the group's log, in a crowd of 256: device bytes for each, by what they are for, and CPU with the checkpoints that they
-//! bring. A tenth of the objects in a tenth of the memory is what ten times as many are in all of it: leaves and rows of a checkpoint keep
-//! their proportion.
+//! 4 KiB come, with the group's log, in a crowd of 256 or of DEPTH: device bytes for each, by what they are for, CPU with the checkpoints
+//! that they bring, the slowest second, and how long they take. With `life` the store is left as by a kill and opened again, all objects
+//! are removed, and the same new ones come into what is left. A tenth of the objects in a tenth of the memory is what ten times as many are
+//! in all of it: leaves and rows of a checkpoint keep their proportion.
 
 // As the program has it.
 #[path = "../../cli/src/allocator.rs"]
@@ -12,8 +14,10 @@ mod shared;
 
 use bytes::Bytes;
 use shared::{ask, devices};
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::{Duration, Instant};
-use store::{FastInfo, InfoChange, LogDelta, ObjectStore};
+use store::{FastInfo, InfoChange, LogDelta, ObjectStore, StoreError};
 use store_block::{BlockStore, Config, Wrote};
 use types::{
     CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, LogOp, ModDesc, OI_ATTR, ObjectStatSum, PgId, PgInfo, PgLogEntry, ReqId, SS_ATTR,
@@ -22,7 +26,6 @@ use types::{
 
 const POOL: i64 = 1;
 const PGS: u32 = 32;
-const DEPTH: u64 = 256;
 
 fn cpu() -> Duration {
     let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
@@ -37,15 +40,32 @@ fn object(n: u64) -> GHObject {
 
 struct Load {
     store: BlockStore,
+    depth: u64,
     submitted: u64,
     committed: u64,
     trimmed: Vec<u64>,
     longest_turn: Duration,
+    /// When those began that are under way, and how long each took that is done, with when that was.
+    began: VecDeque<Instant>,
+    took: Vec<(Instant, Duration)>,
 }
 
 impl Load {
+    fn new(store: BlockStore, depth: u64) -> Self {
+        Self {
+            store,
+            depth,
+            submitted: 0,
+            committed: 0,
+            trimmed: vec![0; PGS as usize],
+            longest_turn: Duration::ZERO,
+            began: VecDeque::new(),
+            took: Vec::new(),
+        }
+    }
     fn submit(&mut self, txn: Transaction, delta: Option<LogDelta>) {
         self.submitted += 1;
+        self.began.push_back(Instant::now());
         self.store.submit(txn, delta, self.submitted).expect("it fits");
     }
     /// Goes on until fewer than so many are under way.
@@ -57,7 +77,12 @@ impl Load {
             self.longest_turn = self.longest_turn.max(turn.elapsed());
             self.store.take_commits(&mut tokens);
             self.store.take_ready(&mut Vec::new());
-            self.committed += tokens.drain(..).count() as u64;
+            let now = Instant::now();
+            for _ in tokens.drain(..) {
+                let began = self.began.pop_front().expect("it was submitted");
+                self.took.push((now, now - began));
+                self.committed += 1;
+            }
             if self.submitted - self.committed < depth {
                 return;
             }
@@ -117,9 +142,77 @@ impl Load {
             delta
         });
         self.submit(txn, delta);
+        self.crowd();
+    }
+    fn crowd(&mut self) {
         if self.submitted.is_multiple_of(16) {
-            self.settle(DEPTH);
+            self.settle(self.depth);
         }
+    }
+    /// The objects with these numbers come, and what they cost is said.
+    fn come(&mut self, objects: Range<u64>, data: &Bytes, what: &str) {
+        (self.longest_turn, self.took) = (Duration::ZERO, Vec::new());
+        let (before, cpu_before, began, ops) = (self.store.stats(), cpu(), Instant::now(), objects.end - objects.start);
+        objects.for_each(|n| self.make(n, Some(data)));
+        let seconds = began.elapsed().as_secs_f64();
+        self.checkpointed();
+        let after = self.store.stats();
+        let kib = |f: fn(&Wrote) -> u64| (f(&after.wrote) - f(&before.wrote)) as f64 * 4.0 / ops as f64;
+        println!(
+            "{ops} new objects of 4 KiB {what}: {:.2} KiB and {:.2} us of CPU each; log {:.2} data {:.2} metadata {:.2} read {:.2} KiB; \
+             {} checkpoints, {:.0} a second, longest turn {} us",
+            kib(|w| w.log + w.direct + w.in_place + w.meta),
+            (cpu() - cpu_before).as_secs_f64() * 1e6 / ops as f64,
+            kib(|w| w.log),
+            kib(|w| w.direct + w.in_place),
+            kib(|w| w.meta),
+            kib(|w| w.reads),
+            after.generation - before.generation,
+            ops as f64 / seconds,
+            self.longest_turn.as_micros()
+        );
+        let mut seconds: Vec<usize> = Vec::new();
+        for (at, _) in &self.took {
+            let second = (*at - began).as_secs() as usize;
+            seconds.resize(seconds.len().max(second + 1), 0);
+            seconds[second] += 1;
+        }
+        // The last one is none.
+        seconds.pop();
+        let mut took: Vec<u128> = self.took.iter().map(|(_, took)| took.as_micros()).collect();
+        took.sort_unstable();
+        let part = |of_thousand: usize| took[(took.len() * of_thousand / 1000).min(took.len() - 1)];
+        if let Some(slowest) = seconds.iter().min() {
+            let mean = seconds.iter().sum::<usize>() / seconds.len();
+            println!("  {} seconds, the slowest {slowest} of {mean} in the mean: {seconds:?}", seconds.len());
+        }
+        println!("  a write takes {} us at p50, {} at p99, {} at p99.9, {} at most", part(500), part(990), part(999), part(1000));
+        println!("  {:?}", after.memory);
+    }
+    /// All of them are removed.
+    fn go(&mut self, objects: Range<u64>) {
+        let (cpu_before, began, ops) = (cpu(), Instant::now(), objects.end - objects.start);
+        for n in objects {
+            let obj = object(n);
+            let pg = SpgId::whole(PgId::new(POOL, obj.hobj.hash & (PGS - 1)));
+            // As an OSD does: it looks at an object before it changes that.
+            while let Err(StoreError::Wait(_)) = self.store.exists(CollId::Pg(pg), &obj) {
+                self.store.turn_end();
+                self.store.take_ready(&mut Vec::new());
+            }
+            let mut txn = Transaction::new(CollId::Pg(pg));
+            txn.remove(&obj);
+            self.submit(txn, None);
+            self.crowd();
+        }
+        self.checkpointed();
+        let us = |all: Duration| all.as_secs_f64() * 1e6 / ops as f64;
+        println!(
+            "{ops} objects are removed: {:.2} us each, {:.2} of CPU; {:?}",
+            us(began.elapsed()),
+            us(cpu() - cpu_before),
+            self.store.stats().memory
+        );
     }
 }
 
@@ -132,8 +225,7 @@ fn main() {
     let uuid = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(1, |t| t.as_nanos()).to_le_bytes();
     let lens = [(2 << 30) + objects * 2048 + ops * 8192, 256 << 20, 1 << 30];
     let disks = BlockStore::mkfs(devices(folder, lens.map(|len: u64| len.next_multiple_of(1 << 20))), uuid).expect("a store");
-    let store = BlockStore::open(config, disks).expect("it opens");
-    let mut load = Load { store, submitted: 0, committed: 0, trimmed: vec![0; PGS as usize], longest_turn: Duration::ZERO };
+    let mut load = Load::new(BlockStore::open(config.clone(), disks).expect("it opens"), number(5, 256));
     for seed in 0..PGS {
         let pg = SpgId::whole(PgId::new(POOL, seed));
         let mut txn = Transaction::new(CollId::Pg(pg));
@@ -147,25 +239,19 @@ fn main() {
     let mut data = vec![0; 4096];
     base::Rng::new(9).fill(&mut data);
     let data = Bytes::from(data);
-    load.longest_turn = Duration::ZERO;
-    let (before, cpu_before, began) = (load.store.stats(), cpu(), Instant::now());
-    (objects..objects + ops).for_each(|n| load.make(n, Some(&data)));
-    load.checkpointed();
-    let (after, took) = (load.store.stats(), began.elapsed());
-    let kib = |f: fn(&Wrote) -> u64| (f(&after.wrote) - f(&before.wrote)) as f64 * 4.0 / ops as f64;
-    println!(
-        "{ops} new objects of 4 KiB among {objects}: {:.2} KiB and {:.2} us of CPU each; log {:.2} data {:.2} metadata {:.2} read {:.2} KiB; {} checkpoints, {:.0} a second, \
-         longest turn {} us",
-        kib(|w| w.log + w.direct + w.in_place + w.meta),
-        (cpu() - cpu_before).as_secs_f64() * 1e6 / ops as f64,
-        kib(|w| w.log),
-        kib(|w| w.direct + w.in_place),
-        kib(|w| w.meta),
-        kib(|w| w.reads),
-        after.generation - before.generation,
-        ops as f64 / took.as_secs_f64(),
-        load.longest_turn.as_micros()
-    );
-    println!("{:?}", after.memory);
+    load.come(objects..objects + ops, &data, &format!("among {objects}"));
+    if args.get(6).is_some_and(|word| word == "life") {
+        // Much is in the log, and nothing ends in order.
+        (objects + ops..objects + ops + ops / 8).for_each(|n| load.make(n, Some(&data)));
+        let Load { store, submitted, trimmed, depth, .. } = load;
+        let log = store.stats().log_used;
+        drop(store);
+        let began = Instant::now();
+        let store = BlockStore::open(config, devices(folder, lens)).expect("it opens again");
+        println!("killed with {log} blocks in the log: open after {:.2} s", began.elapsed().as_secs_f64());
+        load = Load { submitted, committed: submitted, trimmed, ..Load::new(store, depth) };
+        load.go(0..objects + ops + ops / 8);
+        load.come(objects..objects + ops, &data, "where all were removed");
+    }
     assert_eq!(ask(&mut load.store, |s| s.collections()).len(), PGS as usize);
 }

@@ -1,19 +1,19 @@
 //! `BlockStore`: the store as its owner sees it.
 
-use crate::attr_cells;
-use crate::config::Config;
-use crate::damaged::Damage;
-use crate::fsck::FsckReport;
-use crate::io::Wrote;
-use crate::key;
-use crate::layout::{UNFINALIZED, VERSION};
+use crate::check::damaged::Damage;
+use crate::check::fsck::FsckReport;
+use crate::data::io::Wrote;
+use crate::data::write::Target;
+use crate::open::config::Config;
+use crate::open::layout::{UNFINALIZED, VERSION};
 #[cfg(test)]
-use crate::layout::{WITH_ATTR_CELLS, WITH_PLACES};
-use crate::objects;
-use crate::onode::{Onode, Usage};
-use crate::recover::{self, OpenError};
+use crate::open::layout::{WITH_ATTR_CELLS, WITH_PLACES};
+use crate::open::recover::{self, OpenError};
+use crate::rows::attr_cells;
+use crate::rows::key;
+use crate::rows::objects;
+use crate::rows::onode::{Onode, Usage};
 use crate::state::{Core, ask};
-use crate::write::Target;
 use bytes::Bytes;
 use disk::Disks;
 use std::cell::RefCell;
@@ -123,7 +123,7 @@ impl BlockStore {
     /// Makes a store that an older program made one of this version, which that program can't read; false if it is one. Waits: for tools, before anything
     /// is submitted.
     pub fn finalize(&mut self) -> Result<bool, String> {
-        crate::finalize::finalize(self.0.get_mut())
+        crate::open::finalize::finalize(self.0.get_mut())
     }
     /// True if the store is of this version; false if it stays as an older program made it.
     pub fn is_final(&self) -> bool {
@@ -141,7 +141,7 @@ impl BlockStore {
     }
     /// Where the index is, and the list of its pieces.
     #[cfg(test)]
-    pub(crate) fn index_runs(&self) -> [Vec<crate::meta::space::Run>; 2] {
+    pub(crate) fn index_runs(&self) -> [Vec<crate::rows::meta::space::Run>; 2] {
         let core = self.0.borrow();
         [core.sb.index.clone(), core.sb.list.clone()]
     }
@@ -193,7 +193,7 @@ impl BlockStore {
     /// In how many pieces an object's data lie on the device; neighbours are one. For tools.
     pub fn pieces(&self, coll: CollId, obj: &GHObject) -> StoreResult<usize> {
         self.node(coll, obj, |o| {
-            let gap = |pair: &&[crate::onode::Chunk]| pair[0].place + pair[0].slots() != pair[1].place;
+            let gap = |pair: &&[crate::rows::onode::Chunk]| pair[0].place + pair[0].slots() != pair[1].place;
             o.chunks.windows(2).filter(gap).count() + usize::from(!o.chunks.is_empty())
         })
     }
@@ -311,7 +311,7 @@ impl ObjectStore for BlockStore {
     }
     fn stat(&self, coll: CollId, obj: &GHObject) -> StoreResult<ObjectStat> {
         self.node(coll, obj, |o| {
-            let crate::onode::Hint { object_size, write_size, flags } = o.hint();
+            let crate::rows::onode::Hint { object_size, write_size, flags } = o.hint();
             ObjectStat { size: o.size, expected_object_size: object_size, expected_write_size: write_size, alloc_hint_flags: flags }
         })
     }
@@ -330,7 +330,7 @@ impl ObjectStore for BlockStore {
         })
     }
     fn extents(&self, coll: CollId, obj: &GHObject, offset: u64, len: u64) -> StoreResult<IntervalSet> {
-        self.node(coll, obj, |o| crate::read::extents(o, offset, len))
+        self.node(coll, obj, |o| crate::data::read::extents(o, offset, len))
     }
     fn attr(&self, coll: CollId, obj: &GHObject, name: &[u8]) -> StoreResult<Option<Bytes>> {
         self.object(coll, obj, |core, slot| attr_cells::get(core, coll, slot, name))

@@ -6,93 +6,29 @@
 //!                                                               overlay ──> images to their places        later
 //!                                      layers ──> checkpoint ──> leaves, index, superblock; log trimmed   seldom
 //! ```
-//! `layout` says what is where. Holds no clock, no file and no thread: devices are `disk::Disks`, and nothing here waits for them but opening.
+//!
+//! | room | what is there |
+//! |---|---|
+//! | [`open`] | a store is found on its devices, and its log replayed; `layout` says what is where |
+//! | [`data`] | from a transaction to a record, to the places of its data, and back to readers |
+//! | [`rows`] | the metadata: what rows say, rows in memory and in leaves, the checkpoints between |
+//! | [`place`] | room on the devices, and the shares of memory |
+//! | [`check`] | whether all of it agrees, and what damage has taken |
+//!
+//! Holds no clock, no file and no thread: devices are `disk::Disks`, and nothing here waits for them but opening.
 
 #![forbid(unsafe_code)]
 
-mod alloc;
-mod apply;
-mod attr_cells;
-mod attrs;
 mod block_store;
-#[cfg(test)]
-mod bounds;
-mod budget;
-mod checkpoint;
-mod codec;
-mod colls;
-mod commit;
-mod config;
-mod counter;
-mod counters;
-#[cfg(test)]
-mod crash;
-mod damaged;
-#[cfg(test)]
-mod fill;
-mod finalize;
-mod fsck;
-mod gaps;
-mod holes;
-#[cfg(test)]
-mod index_parts;
-mod invariants;
-mod io;
-mod key;
-#[cfg(test)]
-mod large;
-#[cfg(test)]
-mod large_attrs;
-#[cfg(test)]
-mod large_rows;
-mod layers;
-mod layout;
-mod leaves;
-mod load;
-mod log;
-mod log_reader;
-mod maxima;
-mod meta;
-mod names;
-mod objects;
-mod onode;
-mod ops;
-mod overlay;
-mod packed;
-mod pg;
-mod pg_log;
-mod pg_row;
-#[cfg(test)]
-mod places;
+mod check;
+mod data;
+mod open;
+mod place;
 pub mod planted;
-mod queue;
-mod read;
-mod reads;
-mod recover;
-mod refs;
-mod repair;
-mod replay;
-mod room;
-mod salvage;
-#[cfg(test)]
-mod scattered;
-#[cfg(test)]
-mod shared;
-mod spill;
-#[cfg(test)]
-mod spoiled;
+mod rows;
 mod state;
 #[cfg(test)]
-mod steps;
-mod stopped;
-mod superblock;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod unreadable;
-mod wal;
-mod way;
-mod write;
 
 // Crash states allocate a lot.
 #[cfg(test)]
@@ -100,8 +36,8 @@ mod write;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 pub use block_store::{BlockStore, Memory, Stats};
-pub use config::{Config, MEMORY_DEFAULT};
-pub use damaged::Damage;
-pub use fsck::{ERRORS_MAX, FsckReport};
-pub use io::Wrote;
-pub use recover::OpenError;
+pub use check::damaged::Damage;
+pub use check::fsck::{ERRORS_MAX, FsckReport};
+pub use data::io::Wrote;
+pub use open::config::{Config, MEMORY_DEFAULT};
+pub use open::recover::OpenError;

@@ -1,33 +1,47 @@
 //! The state of an open store, and what its parts have in common: finding objects, reading what is not in memory.
+//!
+//! | owners | what they have |
+//! |---|---|
+//! | `Queue`, `Log`, `Replay` | transactions that wait and what was promised to them; records; the time that a start would need for those |
+//! | `Overlay`, `Spills` | blocks that are not at their places; changes beside records |
+//! | `Table`, `Space` | rows; where their leaves lie |
+//! | `Objects`, `Layers` | objects in memory and the numbers that they are given; omaps that clones share |
+//! | `Alloc`, `Refs` | the data device: what is in use, and what of it is shared |
+//! | `Colls`, `Groups`, `Counters` | collections, what groups remember, what pools take |
+//! | `Generations`, `Inflow` | the checkpoint and which changes are whose; what of them comes into the metadata |
+//! | `Io`, `Tickets`, `Reads`, `Leaves` | what is under way on the devices, and what was read |
+//! | `Budget`, `Stopped`, `Salvage` | the shares of memory; why nothing happens any more; what damage has left |
+//!
+//! A function that needs few owners takes them as arguments; one that joins many is a method of [`Core`] in the file of its subject.
 
-use crate::alloc::Alloc;
-use crate::budget::Budget;
-use crate::checkpoint::Generations;
-use crate::colls::Colls;
-use crate::config::Config;
-use crate::counters::{self, Counters};
-use crate::io::{Extent, Io, Purpose, Tickets};
-use crate::key;
-use crate::layers::Layers;
-use crate::layout::crc_seed;
-use crate::leaves::Leaves;
-use crate::log::Log;
-use crate::meta::layer::{Key, Val};
-use crate::meta::space::Space;
-use crate::meta::{Found, Table};
-use crate::objects::Objects;
-use crate::onode::{Onode, Usage};
-use crate::overlay::Overlay;
-use crate::pg::Groups;
-use crate::queue::Queue;
-use crate::reads::{Known, Reads};
-use crate::refs::Refs;
-use crate::replay::Replay;
-use crate::room::Inflow;
-use crate::salvage::Salvage;
-use crate::spill::Spills;
-use crate::stopped::Stopped;
-use crate::superblock::Superblock;
+use crate::check::salvage::Salvage;
+use crate::check::stopped::Stopped;
+use crate::data::io::{Extent, Io, Purpose, Tickets};
+use crate::data::log::Log;
+use crate::data::overlay::Overlay;
+use crate::data::queue::Queue;
+use crate::data::reads::{Known, Reads};
+use crate::data::spill::Spills;
+use crate::open::config::Config;
+use crate::open::layout::crc_seed;
+use crate::open::replay::Replay;
+use crate::open::superblock::Superblock;
+use crate::place::alloc::Alloc;
+use crate::place::budget::Budget;
+use crate::place::refs::Refs;
+use crate::place::room::Inflow;
+use crate::rows::checkpoint::Generations;
+use crate::rows::colls::Colls;
+use crate::rows::counters::{self, Counters};
+use crate::rows::key;
+use crate::rows::layers::Layers;
+use crate::rows::leaves::Leaves;
+use crate::rows::meta::layer::{Key, Val};
+use crate::rows::meta::space::Space;
+use crate::rows::meta::{Found, Table};
+use crate::rows::objects::Objects;
+use crate::rows::onode::{Onode, Usage};
+use crate::rows::pg::Groups;
 use bytes::Bytes;
 use store::{StoreError, StoreResult};
 use types::{CollId, GHObject};
@@ -97,7 +111,7 @@ impl Core {
             reads: Reads::default(),
             leaves: Leaves::default(),
             table: Table::new(),
-            space: Space::new(sb.meta_blocks, crate::layout::META_FIRST),
+            space: Space::new(sb.meta_blocks, crate::open::layout::META_FIRST),
             objects: Objects::new(sb.next_nid),
             alloc: Alloc::new(sb.data_blocks, cfg.data_has_holes),
             refs: Refs::default(),

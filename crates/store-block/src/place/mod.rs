@@ -1,0 +1,8 @@
+//! Where there is room on the devices, what shares it, and how memory is shared.
+
+pub mod alloc;
+pub mod budget;
+pub mod gaps;
+pub mod maxima;
+pub mod refs;
+pub mod room;

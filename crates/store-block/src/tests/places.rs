@@ -1,0 +1,179 @@
+//! Cells of an object in several places: a block beside what clones share, and pieces where no run is long enough. Tests alone.
+
+use crate::open::layout::{BLOCK, CHUNK, DATA, WAL};
+use crate::{BlockStore, Config};
+use base::Rng;
+use disk::{MemDisks, Order};
+use store::conformance::{object_coll, object_name};
+use store::{ObjectStore, StoreError};
+use types::{GHObject, Transaction};
+
+const LENS: [u64; 3] = [32 << 20, 8 << 20, 4 << 20];
+
+struct Subject {
+    disks: MemDisks,
+    store: BlockStore,
+    token: u64,
+}
+
+fn open(disks: &MemDisks) -> BlockStore {
+    disks.restart();
+    disks.set_order(Order::AtOnce, 1);
+    BlockStore::open(Config { memory: 8 << 20, ..Config::default() }, Box::new(disks.clone())).expect("it opens")
+}
+fn clone(n: u64) -> GHObject {
+    object_name(100 + n)
+}
+
+impl Subject {
+    fn new(is_final: bool) -> Self {
+        let disks = MemDisks::new(&LENS);
+        let make = if is_final { BlockStore::mkfs } else { BlockStore::mkfs_before };
+        make(Box::new(disks.clone()), [7; 16]).expect("a store");
+        let mut subject = Self { store: open(&disks), disks, token: 0 };
+        assert_eq!(subject.store.is_final(), is_final);
+        subject.submit(|txn| txn.create_collection(object_coll(0), 0)).expect("there is room");
+        subject
+    }
+    fn submit(&mut self, fill: impl FnOnce(&mut Transaction)) -> Result<(), StoreError> {
+        let mut txn = Transaction::new(object_coll(0));
+        fill(&mut txn);
+        self.token += 1;
+        loop {
+            match self.store.submit(txn.clone(), None, self.token) {
+                Err(StoreError::Wait(_)) => self.store.turn_end(),
+                other => break other?,
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+    fn settle(&mut self) {
+        while !self.store.stats().idle || self.store.is_checkpointing() {
+            self.store.turn_end();
+            assert_eq!(self.store.failure(), None);
+        }
+    }
+    fn checkpoint(&mut self) {
+        self.store.checkpoint();
+        self.settle();
+    }
+    fn read(&mut self, name: &GHObject) -> Vec<u8> {
+        loop {
+            match self.store.read(object_coll(0), name, 0, u64::MAX) {
+                Err(StoreError::Wait(_)) => self.store.turn_end(),
+                other => break other.expect("it is there").flat().to_vec(),
+            }
+        }
+    }
+    fn check(&mut self, name: &GHObject, expected: &[u8]) {
+        assert!(self.read(name) == expected, "{name:?}");
+    }
+    fn check_all(&mut self) {
+        let report = self.store.fsck(true);
+        assert!(report.is_clean(), "{:?}", report.errors);
+    }
+    /// Blocks that went to the data device and the log since.
+    fn wrote(&self) -> u64 {
+        (self.disks.traffic(DATA).written_bytes + self.disks.traffic(WAL).written_bytes) / BLOCK
+    }
+}
+
+/// Snapshots come, each with a block written after it; then they go. What clones have stays, and a small write is a small write.
+#[test]
+fn a_block_beside_what_clones_share_is_all_that_is_written() {
+    for is_final in [true, false] {
+        let mut s = Subject::new(is_final);
+        let mut head = vec![1; 2 * CHUNK as usize];
+        s.submit(|txn| txn.write(&object_name(0), 0, head.clone().into(), 0)).expect("there is room");
+        let (mut models, mut most) = (Vec::new(), 0);
+        for n in 1..=20u64 {
+            let (at, data) = ((n * 5 % 16) * BLOCK, vec![n as u8 + 1; BLOCK as usize]);
+            s.submit(|txn| txn.clone_object(&object_name(0), &clone(n))).expect("there is room");
+            models.push(head.clone());
+            s.checkpoint();
+            let before = s.wrote();
+            s.submit(|txn| txn.write(&object_name(0), at, data.clone().into(), 0)).expect("there is room");
+            head[at as usize..(at + BLOCK) as usize].copy_from_slice(&data);
+            // Until the cell has too many places; then it is moved to one.
+            if n <= 7 {
+                most = most.max(s.wrote() - before);
+            }
+            if n % 6 == 0 {
+                s.store = open(&s.disks);
+            }
+        }
+        assert!(most <= if is_final { 4 } else { 24 } && (is_final || most > 8), "{most} blocks for one, final: {is_final}");
+        // Parts of blocks, zeros and a cut, over the edges of places.
+        s.submit(|txn| {
+            txn.write(&object_name(0), 3 * BLOCK + 100, vec![77; 3 * BLOCK as usize].into(), 0);
+            txn.zero(&object_name(0), 9 * BLOCK, 2 * BLOCK);
+            txn.truncate(&object_name(0), CHUNK + 5000);
+        })
+        .expect("there is room");
+        head[3 * BLOCK as usize + 100..6 * BLOCK as usize + 100].fill(77);
+        head[9 * BLOCK as usize..11 * BLOCK as usize].fill(0);
+        head.truncate(CHUNK as usize + 5000);
+        for _ in 0..2 {
+            s.check(&object_name(0), &head);
+            for (n, model) in (1..).zip(&models) {
+                s.check(&clone(n), model);
+            }
+            s.check_all();
+            s.store = open(&s.disks);
+        }
+        // The head is rolled back; then all clones go, in any order.
+        s.submit(|txn| {
+            txn.remove(&object_name(0));
+            txn.clone_object(&clone(9), &object_name(0));
+        })
+        .expect("there is room");
+        for n in [20, 1, 9, 3, 2, 19, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18] {
+            s.submit(|txn| txn.remove(&clone(n))).expect("what removes is never refused");
+        }
+        s.checkpoint();
+        s.check(&object_name(0), &models[8]);
+        s.check_all();
+        let used = s.store.statfs().allocated;
+        assert!(used <= 2 * CHUNK as i64 * 3 / 2, "{used} bytes for two cells");
+        s.submit(|txn| txn.remove(&object_name(0))).expect("what removes is never refused");
+        assert_eq!(s.store.statfs().allocated, 0);
+    }
+}
+
+/// Whatever was removed, what is free takes what comes, and gives back what was put there.
+#[test]
+fn what_is_free_takes_any_size() {
+    for seed in 0..4 {
+        let (mut s, mut rng) = (Subject::new(true), Rng::new(seed));
+        let (mut there, mut next) = (Vec::new(), 0u64);
+        for round in 0..3 {
+            let blocks_max = [4, 10, 40][(round + seed as usize) % 3];
+            loop {
+                let len = BLOCK * (1 + rng.below(blocks_max));
+                let (name, byte) = (object_name(next), next as u8);
+                match s.submit(|txn| txn.write(&name, 0, vec![byte; len as usize].into(), 0)) {
+                    Ok(()) => there.push((next, len)),
+                    Err(StoreError::Full) => break,
+                    Err(e) => panic!("seed {seed}: {e}"),
+                }
+                next += 1;
+            }
+            let fs = s.store.statfs();
+            let used = 1.0 - fs.available as f64 / fs.total as f64;
+            assert!(used > 0.92, "seed {seed}, round {round}: refused at {used:.3}");
+            s.store = open(&s.disks);
+            let all = std::mem::take(&mut there);
+            for (n, len) in all {
+                if rng.chance(1, 2) {
+                    s.check(&object_name(n), &vec![n as u8; len as usize]);
+                    there.push((n, len));
+                } else {
+                    s.submit(|txn| txn.remove(&object_name(n))).expect("what removes is never refused");
+                }
+            }
+            s.checkpoint();
+            s.check_all();
+        }
+    }
+}
