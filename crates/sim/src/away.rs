@@ -4,9 +4,9 @@
 //! lacks the last writes of some groups, in an epoch that it knows. Nothing is written while the others become clean, and merge or split.
 //! An operator puts the OSD in before its start, so that it comes to its groups with all that it had.
 //!
-//! Where groups are halved ([`crate::plan::Plan::halves`]), the OSD hangs before it dies, and clients fall silent meanwhile: it lacks the last writes
-//! of some groups, which began while it counted as up, and has all of the others. Clients go on when it is back. The next one dies when there are
-//! as many groups as before.
+//! Where groups are halved ([`crate::plan::Plan::halves`]), the OSD hangs before it dies, and clients fall silent meanwhile.
+//! It lacks the last writes of some groups, which began while it counted as up, and has all of the others. Clients go on
+//! when it is back. The next one dies when there are as many groups as before.
 
 use crate::SEC;
 use crate::client::POOL;
@@ -19,8 +19,8 @@ const LAST_WRITES_NS: u64 = 3 * SEC;
 const OUT_NS: u64 = 5 * SEC;
 /// So long before its start the OSD is put in, at most.
 const IN_NS: u64 = 10 * SEC;
-/// Where groups are halved clients go on so long at most while the OSD hangs, it hangs so much longer at most, and they are silent so long at most
-/// behind its return.
+/// Where groups are halved clients go on so long at most while the OSD hangs, it hangs so much longer at most, and they
+/// are silent so long at most behind its return.
 const HUSH_NS: u64 = SEC;
 const HANGS_NS: u64 = SEC;
 const HUSHED_NS: u64 = 20 * SEC;

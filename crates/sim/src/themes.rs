@@ -16,7 +16,7 @@
 //! | merging | groups are merged and split while snapshots are removed |
 //! | brimming | large writes on block stores that are nearly full |
 //! | trailing | clients and OSDs that hear of no map until what they need next is trimmed |
-//! | halving | the pool's groups are halved while a member is away, and clients are silent from its death until it is back |
+//! | halving | the pool's groups are halved while a member is away and clients are silent |
 
 use crate::SEC;
 use crate::plan::{DRAWN, MAPS_KEPT, Plan, StoreKind};
@@ -84,7 +84,8 @@ impl Plan {
         plan.commits_lag = plan.store == StoreKind::Ideal && rng.chance(1, 2);
         plan
     }
-    /// The same, or a plan whose groups are halved while a member is away, where no other theme has the seed. It is drawn apart again.
+    /// The same, or a plan whose groups are halved while a member is away, where no other theme has the seed.
+    /// It is drawn apart again.
     pub(crate) fn with_halving(self) -> Self {
         let mut rng = Rng::new(self.seed ^ 0x0a1f_2e37);
         if self.theme != Theme::None || !rng.chance(1, 6) {
@@ -97,7 +98,7 @@ impl Plan {
         plan.commits_lag = plan.store == StoreKind::Ideal && rng.chance(1, 2);
         plan
     }
-    /// What the later themes don't name.
+    /// The rest of a plan of the later themes.
     fn few_things(&mut self, rng: &mut Rng) {
         (self.rot_wide, self.rot_beyond, self.small_bytes, self.large, self.maps_kept) = (false, false, 0, 0, MAPS_KEPT);
         (self.balanced, self.clients, self.deletes) = (0, 2 + rng.below(3) as u32, 0);
