@@ -96,6 +96,8 @@ pub struct Plan {
     pub older: bool,
     /// While an OSD is away for long, clients begin nothing for a while.
     pub lulls: bool,
+    /// While an OSD is away for long, the pool has half as many groups, and clients begin nothing.
+    pub halves: bool,
     /// Pause between two objects of recovery or backfill.
     pub recovery_sleep_ms: u64,
     /// Of 100 requests for a place for backfill, so many are refused as if the store were too full.
@@ -155,6 +157,7 @@ impl Plan {
             .with_vanishing()
             .with_little_room()
             .with_later_theme()
+            .with_halving()
             .with_others()
             .with_older_stores()
             .with_wires_by_chance()
@@ -207,6 +210,7 @@ impl Plan {
             kill_at_write: 0,
             watchers: 0,
             lulls: false,
+            halves: false,
             older: false,
             brim: false,
             recovery_sleep_ms: 0,

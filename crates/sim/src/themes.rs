@@ -16,6 +16,7 @@
 //! | merging | groups are merged and split while snapshots are removed |
 //! | brimming | large writes on block stores that are nearly full |
 //! | trailing | clients and OSDs that hear of no map until what they need next is trimmed |
+//! | halving | the pool's groups are halved while a member is away and clients are silent |
 
 use crate::SEC;
 use crate::plan::{DRAWN, MAPS_KEPT, Plan, StoreKind};
@@ -34,6 +35,7 @@ pub enum Theme {
     Merging,
     Brimming,
     Trailing,
+    Halving,
 }
 
 impl Theme {
@@ -53,7 +55,7 @@ impl Plan {
         (self.kill_at_write, self.kill_at_ack, self.lose_answer) = (0, 0, 0);
         self.clients = 2 + rng.below(4) as u32;
         match self.theme {
-            Theme::None | Theme::Exchanging | Theme::Merging | Theme::Brimming | Theme::Trailing => {}
+            Theme::None | Theme::Exchanging | Theme::Merging | Theme::Brimming | Theme::Trailing | Theme::Halving => {}
             Theme::Filling => self.filling(rng),
             Theme::Diverging => self.diverging(rng),
             Theme::Fencing => self.fencing(rng),
@@ -72,9 +74,7 @@ impl Plan {
         let rng = &mut rng;
         let mut plan = self.calm();
         plan.theme = Theme::LATER[rng.below(5) as usize];
-        (plan.rot_wide, plan.rot_beyond, plan.small_bytes, plan.large, plan.maps_kept) = (false, false, 0, 0, MAPS_KEPT);
-        (plan.balanced, plan.clients, plan.deletes) = (0, 2 + rng.below(3) as u32, 0);
-        (plan.lease_percent, plan.refused_places, plan.recovery_sleep_ms, plan.scan_max) = (80, 0, pick(rng, &[0, 0, 100]), 0);
+        plan.few_things(rng);
         match plan.theme {
             Theme::Exchanging => plan.exchanging(rng),
             Theme::Merging => plan.merging(rng),
@@ -83,6 +83,26 @@ impl Plan {
         }
         plan.commits_lag = plan.store == StoreKind::Ideal && rng.chance(1, 2);
         plan
+    }
+    /// The same, or a plan whose groups are halved while a member is away, where no other theme has the seed.
+    /// It is drawn apart again.
+    pub(crate) fn with_halving(self) -> Self {
+        let mut rng = Rng::new(self.seed ^ 0x0a1f_2e37);
+        if self.theme != Theme::None || !rng.chance(1, 6) {
+            return self;
+        }
+        let mut plan = self.calm();
+        plan.theme = Theme::Halving;
+        plan.few_things(&mut rng);
+        plan.halving(&mut rng);
+        plan.commits_lag = plan.store == StoreKind::Ideal && rng.chance(1, 2);
+        plan
+    }
+    /// The rest of a plan of the later themes.
+    fn few_things(&mut self, rng: &mut Rng) {
+        (self.rot_wide, self.rot_beyond, self.small_bytes, self.large, self.maps_kept) = (false, false, 0, 0, MAPS_KEPT);
+        (self.balanced, self.clients, self.deletes) = (0, 2 + rng.below(3) as u32, 0);
+        (self.lease_percent, self.refused_places, self.recovery_sleep_ms, self.scan_max) = (80, 0, pick(rng, &[0, 0, 100]), 0);
     }
     /// The plan by which speed is measured: always as much work, with faults of each kind at times.
     pub fn figure(seed: u64, store: StoreKind) -> Self {
@@ -193,6 +213,15 @@ impl Plan {
             // A trim writes in every group, and each map begins another epoch.
             (self.make_snap, self.remove_snap, self.kill_osd, self.out_in) = (0, 0, 0, 0);
         }
+    }
+    fn halving(&mut self, rng: &mut Rng) {
+        self.size = 2 + rng.below(2) as u32;
+        // The others become clean without the one that is away.
+        (self.osds, self.min_size) = (self.size + 1, self.size - 1);
+        (self.halves, self.long_away, self.down_ms) = (true, pick(rng, &[3_000, 6_000]), 5_000);
+        (self.pg_num, self.objects, self.log_entries) = (4 << rng.below(2), 20 + rng.below(20) as u32, pick(rng, &[20, 200]) as u32);
+        // Members die all the time that there is.
+        (self.think_ms, self.depth, self.ops) = (pick(rng, &[600, 1_500]), 3, 1200);
     }
     fn brimming(&mut self, rng: &mut Rng) {
         (self.osds, self.store) = (2 + rng.below(3) as u32, StoreKind::Block);
