@@ -114,5 +114,10 @@ pub fn admin_of(release: Release, conf: &Path, line: &str) -> Result<String> {
 
 /// How many objects hold buckets' data.
 pub fn objects_of_data(conf: &Path) -> Result<usize> {
-    Ok(client(Reef, conf, "rados -p default.rgw.buckets.data ls --all")?.lines().count())
+    Ok(names_of_data(conf)?.len())
+}
+
+/// Their names, behind the namespace of each.
+pub fn names_of_data(conf: &Path) -> Result<Vec<String>> {
+    Ok(client(Reef, conf, "rados -p default.rgw.buckets.data ls --all")?.lines().map(str::to_string).collect())
 }

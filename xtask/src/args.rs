@@ -106,6 +106,9 @@ pub struct VectorsArgs {
     /// What draws the first of them; the others follow.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Clients, each with a case under way.
+    #[arg(long, default_value_t = 4)]
+    pub senders: usize,
 }
 
 #[derive(Debug, clap::Args)]

@@ -82,7 +82,7 @@ fn chore(chore: Chore) -> Result<()> {
             (_, true) => crash::states(Look::Faults, from.unwrap_or(0), count.unwrap_or(20)),
             _ => crash::states(Look::States, from.unwrap_or(1000), count.unwrap_or(1_000_000)),
         },
-        Chore::Vectors(a) => vectors::vectors(a.ours.as_deref(), &a.stock, a.count, a.seed),
+        Chore::Vectors(a) => vectors::vectors(a.ours.as_deref(), &a.stock, a.count, a.seed, a.senders),
         Chore::Sim { args } => crash::sim(&args.iter().map(String::as_str).collect::<Vec<_>>()),
         Chore::KillLoop { cycles } => built(|| cases::kill_loop(cycles)),
         Chore::KillInTurns { rounds } => built(|| cases::kill_in_turns(rounds)),

@@ -137,6 +137,10 @@ fn one_monitor_answers_what_is_asked_of_several() {
         (r#"{"prefix":"mon feature set","feature_name":"reef"}"#, EPERM),
         (r#"{"prefix":"mon set_new_tiebreaker","name":"a"}"#, EINVAL),
         (r#"{"prefix":"osd force_healthy_stretch_mode"}"#, EOPNOTSUPP),
+        (r#"{"prefix":"mon disable_stretch_mode"}"#, EINVAL),
+        (r#"{"prefix":"osd pool stretch show","pool":"p"}"#, EOPNOTSUPP),
+        (r#"{"prefix":"osd pool stretch unset","pool":"p","crush_rule":"replicated_rule","size":1,"min_size":1}"#, EOPNOTSUPP),
+        (r#"{"prefix":"osd pool availability-status"}"#, EOPNOTSUPP),
         (r#"{"prefix":"osd set-allow-crimson","yes_i_really_mean_it":true}"#, EOPNOTSUPP),
     ] {
         assert_eq!(code(&mut w, admin, json), want, "{json}");
@@ -190,6 +194,52 @@ fn answers_have_the_form_that_is_asked_for() {
     assert!(version.as_object().unwrap().len() == 1 && version["version"].as_str().unwrap().starts_with("ceph version"), "{version}");
     let told: Value = serde_json::from_str(&w.tell(admin, r#"{"prefix":"version","format":"json"}"#).2).unwrap();
     assert_eq!(told["release_type"], "stable");
+}
+
+/// Commands that answer in a form of their own, whatever is asked for.
+const ONE_FORM: &[&str] = &["get_command_descriptions", "config generate-minimal-conf"];
+
+/// Each command that reads and answers JSON, asked for XML: upstream's scripts read that.
+#[test]
+fn whatever_answers_json_answers_xml() {
+    let (mut w, admin) = cluster(1);
+    w.ok(admin, r#"{"prefix":"osd pool create","pool":"p","pg_num":1}"#);
+    let mgr = w.open_at(mon_core::Endpoint::Mgr, "client.admin", cephx::AuthCapsInfo::all(), types::features::SUPPORTED);
+    let table: Value = serde_json::from_str(&w.ok(admin, r#"{"prefix":"get_command_descriptions"}"#)).unwrap();
+    let (mut tried, mut lacking) = (0, Vec::new());
+    for row in table.as_object().unwrap().values().filter(|row| row["perm"] == "r") {
+        let sig = row["sig"].as_array().unwrap();
+        let prefix = sig.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
+        let mut request = serde_json::Map::from_iter([("prefix".to_string(), Value::from(prefix.clone()))]);
+        for param in sig.iter().filter(|param| param.is_object() && param["req"] != false) {
+            let value: Value = match (param["name"].as_str().unwrap(), param["type"].as_str().unwrap_or_default()) {
+                (_, "CephChoices") => param["strings"].as_str().unwrap().split('|').next().into(),
+                (_, "CephPoolname") => "p".into(),
+                (_, "CephOsdName") => "osd.0".into(),
+                (_, "CephPgid") => "1.0".into(),
+                (_, "CephInt" | "CephFloat") => 0.into(),
+                ("who" | "entity", _) => "client.admin".into(),
+                (name, _) => name.into(),
+            };
+            request.insert(param["name"].as_str().unwrap().into(), if param["n"] == "N" { vec![value].into() } else { value });
+        }
+        let mut ask = |form: &str| {
+            request.insert("format".into(), form.into());
+            let text = Value::Object(request.clone()).to_string();
+            let answers = [w.command(admin, &text), w.at_manager(mgr, false, &text), w.tell(admin, &text)];
+            answers.into_iter().find(|(result, _, _)| *result == 0).map(|(_, _, data)| data)
+        };
+        let (Some(json), Some(xml)) = (ask("json"), ask("xml")) else { continue };
+        let has_fields = serde_json::from_str::<Value>(&json).is_ok_and(|json| json.is_object() || json.is_array());
+        if has_fields && !ONE_FORM.contains(&prefix.as_str()) {
+            tried += 1;
+            if !xml.starts_with('<') {
+                lacking.push(prefix);
+            }
+        }
+    }
+    assert!(lacking.is_empty(), "{lacking:?}");
+    assert!(tried >= 75, "{tried}");
 }
 
 /// Tools set and read them, so they are kept; an operator must not take the answer for an effect.

@@ -1,7 +1,8 @@
 //! Stock ceph-mds of 18.2 on a `humboldt up`: files through libcephfs and ceph-fuse, snapshots, and a standby that takes over.
+//! Two of 20.2 in short.
 
 use super::Case;
-use crate::clients::{Release::Reef, reef_mds};
+use crate::clients::{Release, Release::Reef, Release::Tentacle, reef_mds};
 use crate::cluster::Cluster;
 use crate::mds::{self, Server};
 use crate::run::{root, run};
@@ -14,23 +15,30 @@ pub const CASES: &[Case] = &[
     Case { name: "cephfs_18.2", needs: &[Reef], run: || files(&["--store", "mem"]) },
     Case { name: "cephfs_18.2_block", needs: &[Reef], run: || files(&["--store", "block"]) },
     Case { name: "cephfs_18.2_recovered", needs: &[Reef], run: recovered },
+    Case { name: "cephfs_20.2", needs: &[Reef, Tentacle], run: of_tentacle },
 ];
 
 const SCRIPT: Duration = Duration::from_secs(300);
 /// Files that are written while the server is killed.
 const FILES: usize = 300;
 
-/// A client that runs steps of `cephfs.py`.
-fn client(c: &Cluster, steps: &[&str]) -> Result<Command> {
+/// A client of that release that runs steps of `cephfs.py`.
+fn client_of(release: Release, c: &Cluster, steps: &[&str]) -> Result<Command> {
     // Its own name is the library's, which it imports.
     let script = c.dir.join("files.py");
     std::fs::copy(root().join("suites/src/cases/cephfs.py"), &script)?;
-    let mut cmd = Reef.command(&c.conf, "python3");
+    let mut cmd = release.command(&c.conf, "python3");
     cmd.arg(script).args(steps);
     Ok(cmd)
 }
+fn client(c: &Cluster, steps: &[&str]) -> Result<Command> {
+    client_of(Reef, c, steps)
+}
 fn speak(c: &Cluster, steps: &[&str]) -> Result<()> {
-    let out = run(&mut client(c, steps)?, SCRIPT)?;
+    speak_of(Reef, c, steps)
+}
+fn speak_of(release: Release, c: &Cluster, steps: &[&str]) -> Result<()> {
+    let out = run(&mut client_of(release, c, steps)?, SCRIPT)?;
     ensure!(out.ok() && out.stdout.trim().ends_with("ok"), "cephfs.py {steps:?}: {}{}", out.stdout, out.stderr);
     Ok(())
 }
@@ -122,5 +130,19 @@ fn recovered() -> Result<()> {
     let health = c.must(Reef, "ceph health detail")?;
     ensure!(health.trim() == "HEALTH_OK", "{health}");
     drop(server);
+    c.stop()
+}
+
+/// Servers and a client of 20.2: files, and a standby that takes over from one that is killed.
+fn of_tentacle() -> Result<()> {
+    let c = Cluster::start("cephfs-20.2", &["--store", "block"])?;
+    let a = mds::serve_by(Tentacle, &c.conf)?;
+    let b = Server::start_of(Tentacle, &c.conf, "b")?;
+    b.await_standby()?;
+    speak_of(Tentacle, &c, &["make", "check"])?;
+    a.kill()?;
+    b.await_active()?;
+    speak_of(Tentacle, &c, &["check"])?;
+    drop(b);
     c.stop()
 }

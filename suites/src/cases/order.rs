@@ -33,6 +33,8 @@ const WAITING: &[(&str, u32)] = &[
     ("rados_watch_notify", 31),                       // 12
     ("cephfs_18.2_block", 28),                        // 9
     ("newer_keys_20.2", 27),                          // 8
+    ("radosgw_20.2", 30),                             // gateways start and are killed
+    ("cephfs_20.2", 35),                              // a standby takes over
     ("stock_daemons_whose_maps_went_on", 25),         // 12
     ("gateways_killed_in_turns", 25),                 // 21
     ("stock_daemons_with_modules", 25),               // 11

@@ -1,10 +1,11 @@
-//! Stock radosgw of 18.2 on a `humboldt up`: S3 and Swift through it, and what its administrator sees of it.
+//! Stock radosgw of 18.2 on a `humboldt up`: S3 and Swift through it, and what its administrator sees of it. One of 20.2 in short.
 
 use super::Case;
-use crate::clients::{Release::Reef, reef_radosgw};
+use crate::clients::{Release::Reef, Release::Tentacle, radosgw, reef_radosgw};
 use crate::cluster::Cluster;
 use crate::gateway::{self, Gateway, objects_of_data};
 use crate::run::{root, run};
+use crate::stock::free_ports;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -14,6 +15,7 @@ use std::time::Duration;
 pub const CASES: &[Case] = &[
     Case { name: "radosgw_18.2", needs: &[Reef], run: || s3(&["--store", "mem"]) },
     Case { name: "radosgw_18.2_block", needs: &[Reef], run: || s3(&["--store", "block"]) },
+    Case { name: "radosgw_20.2", needs: &[Reef, Tentacle], run: of_tentacle },
 ];
 
 const SCRIPT: Duration = Duration::from_secs(300);
@@ -120,6 +122,23 @@ fn s3(store: &[&str]) -> Result<()> {
     speak(&gateway, &["check"])?;
     admin("bucket rm --bucket=kept --purge-objects")?;
     admin("gc process --include-all")?;
+    ensure!(objects_of_data(&c.conf)? == 0, "{} objects of data are left", objects_of_data(&c.conf)?);
+    drop(gateway);
+    c.stop()
+}
+
+/// A gateway of 20.2 in short: it calls methods that 18.2's does not, and reads in other vectors.
+fn of_tentacle() -> Result<()> {
+    radosgw(Tentacle)?;
+    let c = Cluster::start("radosgw-20.2", &["--store", "block"])?;
+    let [port] = free_ports()?;
+    let gateway = Gateway::start_of(Tentacle, &c.conf, port, &[])?;
+    gateway.admin(&format!("user create --uid=t --display-name=T --access-key={ACCESS} --secret-key={SECRET}"))?;
+    speak(&gateway, &["plain", "versions", "uploads", "kept", "check"])?;
+    let gateway = gateway.kill_and_restart()?;
+    speak(&gateway, &["check"])?;
+    gateway.admin("bucket rm --bucket=kept --purge-objects")?;
+    gateway.admin("gc process --include-all")?;
     ensure!(objects_of_data(&c.conf)? == 0, "{} objects of data are left", objects_of_data(&c.conf)?);
     drop(gateway);
     c.stop()

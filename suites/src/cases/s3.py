@@ -133,6 +133,7 @@ def uploads():
     ask("DELETE", "/uploads/other", {"uploadId": upload}, expect=204)
     ask("DELETE", "/uploads/big", expect=204)
     ask("DELETE", "/uploads", expect=204)
+    ask("GET", "/uploads", expect=404)
 
 
 def kept():

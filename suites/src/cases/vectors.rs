@@ -14,6 +14,8 @@ pub const CASES: &[Case] = &[
 
 /// What one run sends.
 const COUNT: u64 = 2000;
+/// Clients that send them.
+const SENDERS: usize = 4;
 
 /// The monitor is of 18.2 for both: vectors don't meet it, and it takes a newer OSD.
 fn as_stock(release: Release, seed: u64) -> Result<()> {
@@ -25,6 +27,6 @@ fn as_stock(release: Release, seed: u64) -> Result<()> {
     stock_osd_of(release, &mut d, 0, "memstore")?;
     d.wait_up(1)?;
     let ours = Cluster::start(&name, &[])?;
-    vectors(Some(&ours.conf), &d.conf, COUNT, seed)?;
+    vectors(Some(&ours.conf), &d.conf, COUNT, seed, SENDERS)?;
     ours.stop()
 }

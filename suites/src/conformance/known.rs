@@ -26,7 +26,6 @@ const LIST: &[(&str, &str, Known)] = &[
     ("ceph_test_rados_api_watch_notify_pp", "LibRadosWatchNotifyPPTests/*/1", TIERS),
     ("ceph_test_librbd", "TestLibRBD.ListChildrenTiered", TIERS),
     ("ceph_test_cls_lua", "", LeftOut("the class `lua` runs programs that clients send; it is not there")),
-    ("ceph_test_cls_sem_set", "", LeftOut("the class `sem_set` is of 20.2; an 18.2 cluster has none either")),
     ("ceph_test_cls_refcount", "_ec", ERASURE_CODED),
     (
         "ceph_test_cls_queue",
@@ -59,19 +58,12 @@ const AMONG_STOCK: &[(&str, &str, Known)] = &[(
     Fails("in secure mode 18.2's client says ERANGE of an answer shorter than the buffer that waits for it; so it does of a stock OSD's"),
 )];
 
-/// Methods of the class `rgw` that came with 20.2.
-const LATER_RGW: Known = LeftOut("the methods that it calls are of 20.2; an 18.2 cluster has none either");
-
 /// What is known of the programs of one release alone.
-const OF_TENTACLE: &[(&str, &str, Known)] = &[
-    (
-        "ceph_test_librbd",
-        "TestLibRBD.FormatAndCloneFormatOptions",
-        Unsettled("the program of 20.2 ends in it by chance, with an exception of its own locks, on stock 18.2 too"),
-    ),
-    ("ceph_test_cls_rgw", "cls_rgw.bi_put_entries", LATER_RGW),
-    ("ceph_test_cls_rgw", "cls_rgw.reshardlog_", LATER_RGW),
-];
+const OF_TENTACLE: &[(&str, &str, Known)] = &[(
+    "ceph_test_librbd",
+    "TestLibRBD.FormatAndCloneFormatOptions",
+    Unsettled("the program of 20.2 ends in it by chance, with an exception of its own locks, on stock 18.2 too"),
+)];
 
 /// What is known of a case of a release's program, with our OSDs under our monitor or under stock ones.
 pub fn known(program: &str, release: Release, case: &str, among_stock: bool) -> Option<Known> {

@@ -22,6 +22,7 @@ mod report;
 mod runs;
 mod s3;
 mod s3_known;
+mod s3_runs;
 mod server;
 mod settle;
 mod shares;

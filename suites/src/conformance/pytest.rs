@@ -6,10 +6,14 @@ use crate::run::Output;
 /// A line for each test, and a summary of those that failed.
 pub const SAY: [&str; 6] = ["-v", "-rfE", "-p", "no:warnings", "-p", "no:cacheprovider"];
 
+/// `TestClass.test_name`, without the file.
+pub fn name_of(path: &str) -> String {
+    path.split_once("::").map_or(path, |(_, name)| name).replace("::", ".")
+}
+
 /// How each test that ran ended, by what pytest said of it; and, of those that failed, why.
 pub fn read(out: &str) -> Vec<(String, Verdict)> {
-    // `TestClass.test_name`, without the file.
-    let name = |path: &str| path.split_once("::").map_or(path, |(_, name)| name).replace("::", ".");
+    let name = name_of;
     let mut found: Vec<(String, Verdict)> = Vec::new();
     for line in out.lines() {
         if let Some(rest) = ["FAILED ", "ERROR "].iter().find_map(|w| line.strip_prefix(w)).filter(|r| r.contains("::")) {

@@ -1,7 +1,8 @@
-//! Random vectors of operations sent to two clusters by one client, and what both say and hold compared.
+//! Random vectors of operations sent to two clusters by one kind of client, and what both say and hold compared.
 //!
 //! Holds the comparison, the shrinking of what differs, and the list of differences that are meant to be. [`case`] makes the
-//! vectors of [`ops`] and [`calls`], `send.py` sends them, [`settle`] takes out of answers what can't be alike.
+//! vectors of [`ops`] and [`calls`], `send.py` sends them, [`settle`] takes out of answers what can't be alike. Several
+//! senders have cases under way at a time, each on objects of its own: an answer takes a client longer to wait for than to make.
 
 mod calls;
 mod case;
@@ -19,6 +20,8 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The pool that both get.
 const POOL: &str = "vectors-1";
@@ -44,7 +47,6 @@ struct Sender {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
-    objects: u64,
 }
 
 impl Sender {
@@ -53,7 +55,7 @@ impl Sender {
         cmd.arg(root().join("suites/src/vectors/send.py")).arg(POOL).args(confs);
         let mut child = cmd.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("starting python3")?;
         let (stdin, stdout) = (child.stdin.take().context("piped")?, child.stdout.take().context("piped")?);
-        let mut sender = Self { child, stdin, stdout: BufReader::new(stdout), objects: u64::from(std::process::id()) << 32 };
+        let mut sender = Self { child, stdin, stdout: BufReader::new(stdout) };
         let ready = sender.line()?;
         ensure!(ready["ready"] == confs.len(), "the sender says {ready}");
         Ok(sender)
@@ -65,9 +67,10 @@ impl Sender {
     }
     /// What each cluster answers to a case, on an object that it never had.
     fn send(&mut self, case: &Case) -> Result<(Value, Value)> {
-        self.objects += 1;
+        static OBJECTS: AtomicU64 = AtomicU64::new(0);
+        let object = u64::from(std::process::id()) << 32 | OBJECTS.fetch_add(1, Ordering::Relaxed);
         let mut line = Map::new();
-        line.insert("object".into(), format!("o{:x}", self.objects).into());
+        line.insert("object".into(), format!("o{object:x}").into());
         line.insert("steps".into(), case.json());
         writeln!(self.stdin, "{}", Value::Object(line))?;
         let mut answers = self.line()?;
@@ -107,8 +110,65 @@ fn shrink(sender: &mut Sender, mut case: Case) -> Result<Case> {
     }
 }
 
-/// Sends `count` cases; fails if any answers differ for no accepted reason. Without `ours`, a cluster is started.
-pub fn vectors(ours: Option<&Path>, stock: &Path, count: u64, seed: u64) -> Result<()> {
+/// The outcome so far, over all senders.
+#[derive(Default)]
+struct Found {
+    accepted: BTreeMap<&'static str, u64>,
+    wrong: usize,
+}
+
+/// The cases of a run, dealt out one by one.
+struct Cases {
+    seed: u64,
+    count: u64,
+    next: AtomicU64,
+    found: Mutex<Found>,
+}
+
+impl Cases {
+    fn found(&self) -> std::sync::MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+    /// The next one's seed, until all are dealt or enough differ.
+    fn deal(&self) -> Option<u64> {
+        if self.found().wrong >= SHOWN_MAX {
+            return None;
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        if number > 0 && number < self.count && number.is_multiple_of(TOLD_EVERY) {
+            println!("{number} cases so far");
+        }
+        (number < self.count).then(|| self.seed.wrapping_add(number))
+    }
+    /// Sends cases until none is left.
+    fn send(&self, mut sender: Sender) -> Result<()> {
+        while let Some(seed) = self.deal() {
+            let case = Case::new(seed);
+            if differs(&mut sender, &case)?.is_none() {
+                continue;
+            }
+            if let Some((reason, _)) = ACCEPTED.iter().find(|(_, of)| of(&case)) {
+                *self.found().accepted.entry(*reason).or_default() += 1;
+                continue;
+            }
+            let case = shrink(&mut sender, case)?;
+            let still = differs(&mut sender, &case)?;
+            // Held while it prints: texts of two cases don't mix.
+            let mut found = self.found();
+            found.wrong += 1;
+            println!("seed {seed}: {}", case.json());
+            match still {
+                Some((one, other)) => println!("  ours  {one}\n  stock {other}"),
+                None => println!("  differed, and does no more"),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sends `count` cases by so many senders; fails if any answers differ for no accepted reason. Without `ours`, a cluster is started.
+pub fn vectors(ours: Option<&Path>, stock: &Path, count: u64, seed: u64, senders: usize) -> Result<()> {
+    ensure!(senders > 0, "vectors need a sender");
     let started = match ours {
         Some(_) => None,
         None => {
@@ -117,37 +177,19 @@ pub fn vectors(ours: Option<&Path>, stock: &Path, count: u64, seed: u64) -> Resu
         }
     };
     let ours = ours.or(started.as_ref().map(|cluster| cluster.conf.as_path())).context("a ceph.conf")?;
-    let mut sender = Sender::start(&[ours, stock])?;
-    let mut accepted: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut wrong = 0;
-    for number in 0..count {
-        if number > 0 && number.is_multiple_of(TOLD_EVERY) {
-            println!("{number} cases so far");
-        }
-        let case = Case::new(seed.wrapping_add(number));
-        if differs(&mut sender, &case)?.is_none() {
-            continue;
-        }
-        if let Some((reason, _)) = ACCEPTED.iter().find(|(_, of)| of(&case)) {
-            *accepted.entry(*reason).or_default() += 1;
-            continue;
-        }
-        wrong += 1;
-        let case = shrink(&mut sender, case)?;
-        println!("seed {}: {}", seed.wrapping_add(number), case.json());
-        match differs(&mut sender, &case)? {
-            Some((one, other)) => println!("  ours  {one}\n  stock {other}"),
-            None => println!("  differed, and does no more"),
-        }
-        if wrong == SHOWN_MAX {
-            break;
-        }
-    }
-    for (reason, times) in accepted {
+    // All before the first case: each writes the objects that are copied from.
+    let senders: Vec<Sender> = (0..senders).map(|_| Sender::start(&[ours, stock])).collect::<Result<_>>()?;
+    let cases = Cases { seed, count, next: AtomicU64::new(0), found: Mutex::default() };
+    std::thread::scope(|scope| {
+        let sending: Vec<_> = senders.into_iter().map(|sender| scope.spawn(|| cases.send(sender))).collect();
+        sending.into_iter().try_for_each(|one| one.join().expect("a sender's thread returns its errors"))
+    })?;
+    let found = cases.found();
+    for (reason, times) in &found.accepted {
         println!("{times} differ as they are meant to: {reason}");
     }
-    if wrong > 0 {
-        bail!("{wrong} of {count} cases differ");
+    if found.wrong > 0 {
+        bail!("{} of {count} cases differ", found.wrong);
     }
     println!("{count} cases are answered alike");
     Ok(())

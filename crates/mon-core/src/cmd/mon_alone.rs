@@ -72,6 +72,34 @@ pub const COMMANDS: &[Command] = &[
         |_| refuse("stretch mode is not supported"),
     ),
     cmd(
+        "mon disable_stretch_mode name=crush_rule,type=CephString,req=false name=yes_i_really_mean_it,type=CephBool,req=false",
+        "brings a cluster of two sites to one",
+        "mon",
+        "rw",
+        |_| Err(CmdError::new(errno::EINVAL, "stretch mode is already disabled")),
+    ),
+    cmd("osd pool stretch show name=pool,type=CephPoolname", "how a pool lies over sites", "osd", "r", |_| refuse(NO_SITES)),
+    cmd(
+        "osd pool stretch set name=pool,type=CephPoolname name=peering_crush_bucket_count,type=CephInt,range=0 \
+         name=peering_crush_bucket_target,type=CephInt,range=0 name=peering_crush_bucket_barrier,type=CephString \
+         name=crush_rule,type=CephString name=size,type=CephInt,range=0 name=min_size,type=CephInt,range=0 \
+         name=yes_i_really_mean_it,type=CephBool,req=false",
+        "spreads a pool over sites",
+        "osd",
+        "rw",
+        |_| refuse(NO_SITES),
+    ),
+    cmd(
+        "osd pool stretch unset name=pool,type=CephPoolname name=crush_rule,type=CephString name=size,type=CephInt,range=0 \
+         name=min_size,type=CephInt,range=0",
+        "brings a pool to one site",
+        "osd",
+        "rw",
+        |_| refuse(NO_SITES),
+    ),
+    cmd("osd pool availability-status", "how much of the time pools served", "osd", "r", |_| refuse(NOT_TRACKED)),
+    cmd("osd pool clear-availability-status name=pool,type=CephPoolname", "counts a pool's time anew", "osd", "r", |_| refuse(NOT_TRACKED)),
+    cmd(
         "mon feature set name=feature_name,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
         "sets a feature of the map of monitors",
         "mon",
@@ -97,6 +125,9 @@ pub const COMMANDS: &[Command] = &[
         ctx.answer_json(Value::Object(Map::from_iter([(value, json!(1))])))
     }),
 ];
+
+const NO_SITES: &str = "stretch mode is not supported, and no pool is of several sites";
+const NOT_TRACKED: &str = "the time that pools serve is not counted: see `ceph health detail` for what does not serve now";
 
 fn refuse(why: &str) -> CmdResult {
     Err(CmdError::new(errno::EOPNOTSUPP, why))

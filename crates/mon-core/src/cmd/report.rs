@@ -29,7 +29,7 @@ fn report(ctx: &mut Ctx<'_>) -> CmdResult {
         "pgmap": super::pg::all_json(ctx),
         "servicemap": super::daemons::servicemap_json(&mon.manager.services.map),
     });
-    let text = pretty(&json);
+    let text = super::out::formatted(ctx.args.format(), "report", &json).unwrap_or_else(|| pretty(&json));
     let crc = crc32c(CRC_SEED, text.as_bytes());
     Ok(Reply::data(text).with_status(format!("report {crc}")))
 }
