@@ -1,7 +1,7 @@
 //! Which share of what rotates a short run does: each change does another, so that six changes see all cases and all seeds.
 //!
-//! A third of the cases that not every run has (a sixth of the long ones), and a sixth of the simulator's seeds and planted bugs and of the crash states:
-//! tests read it from the environment ([`VARIABLE`]).
+//! A third of the cases that not every run has (a sixth of the long ones), and a sixth of the simulator's seeds and planted bugs
+//! and of the crash states: tests read it from the environment ([`VARIABLE`]).
 
 use crate::cluster::target;
 use crate::run::root;

@@ -116,8 +116,8 @@ const ALWAYS: &[(&str, &str)] = &[
     ("hostile_connections", "hostile peers"),
 ];
 
-/// Long cases, most of them of drains and scrubs in shared groups: a short run has one or two of them, six shares have all. A share takes those at its
-/// place, so that no two of one kind meet.
+/// Long cases, most of them of drains and scrubs in shared groups: a short run has one or two of them, six shares have all.
+/// A share takes those at its place, so that no two of one kind meet.
 const SELDOM: &[&str] = &[
     "stock_osds_become_ours_and_stock_again_20.2",
     "stock_and_our_osds_find_the_same_damage",
