@@ -17,7 +17,7 @@ use shared::{ask, devices};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::{Duration, Instant};
-use store::{FastInfo, InfoChange, LogDelta, ObjectStore, StoreError};
+use store::{FastInfo, InfoChange, LogDelta, ObjectStore};
 use store_block::{BlockStore, Config, Wrote};
 use types::{
     CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, LogOp, ModDesc, OI_ATTR, ObjectStatSum, PgId, PgInfo, PgLogEntry, ReqId, SS_ATTR,
@@ -195,11 +195,6 @@ impl Load {
         for n in objects {
             let obj = object(n);
             let pg = SpgId::whole(PgId::new(POOL, obj.hobj.hash & (PGS - 1)));
-            // As an OSD does: it looks at an object before it changes that.
-            while let Err(StoreError::Wait(_)) = self.store.exists(CollId::Pg(pg), &obj) {
-                self.store.turn_end();
-                self.store.take_ready(&mut Vec::new());
-            }
             let mut txn = Transaction::new(CollId::Pg(pg));
             txn.remove(&obj);
             self.submit(txn, None);
