@@ -1,4 +1,4 @@
-//! The options that `ceph config set` knows: name, type, level and default of each option of 18.2.
+//! The options that `ceph config set` knows: name, type, level and default of each option of 18.2, and of those that 20.2 adds.
 //!
 //! Holds data, a check of values, what `injectargs` takes, and by what each option is heeded. Absent: reading them.
 
@@ -44,16 +44,23 @@ const SUBSYSTEMS: &str = "none lockdep context crush mds mds_balancer mds_locker
     rgw_dbstore rgw_flight javaclient asok throttle refs compressor bluestore bluefs bdev kstore rocksdb leveldb fuse mgr mgrc dpdk \
     eventtrace prioritycache test cephfs_mirror cephsqlite seastore alienstore mclock";
 
-static TABLE: LazyLock<BTreeMap<&'static str, OptionInfo>> = LazyLock::new(|| {
-    let rows = include_str!("options.txt").lines().filter(|l| !l.starts_with('#'));
+type Table = BTreeMap<&'static str, OptionInfo>;
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| table(include_str!("options.txt")));
+
+/// Those of 20.2 alone: its gateways, servers and clients hear of them, and nothing of ours has any.
+static NEWER: LazyLock<Table> = LazyLock::new(|| table(include_str!("newer.txt")));
+
+fn table(text: &'static str) -> Table {
+    let rows = text.lines().filter(|l| !l.starts_with('#'));
     rows.map(|line| {
         let mut f = line.splitn(5, '|');
-        let mut next = || f.next().expect("a row of options.txt has five fields");
+        let mut next = || f.next().expect("a row of options has five fields");
         let info = OptionInfo { name: next(), kind: next(), level: next(), runtime: next() == "1", default: next() };
         (info.name, info)
     })
     .collect()
-});
+}
 
 /// What a value may be where not everything of its type is: at least, at most, one of these.
 struct Bounds {
@@ -81,9 +88,9 @@ static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     names
 });
 
-/// The option of that name, if 18.2 has it. Blanks and dashes in names count as underscores.
+/// The option of that name, if 18.2 or 20.2 has it. Blanks and dashes in names count as underscores.
 pub fn find(name: &str) -> Option<OptionInfo> {
-    if let Some(info) = TABLE.get(name) {
+    if let Some(info) = TABLE.get(name).or_else(|| NEWER.get(name)) {
         return Some(*info);
     }
     let subsystem = name.strip_prefix("debug_")?;
@@ -91,9 +98,16 @@ pub fn find(name: &str) -> Option<OptionInfo> {
     Some(OptionInfo { name, kind: "str", level: "advanced", runtime: true, default: "0/0" })
 }
 
-/// All names, sorted.
+/// The names of 18.2's options, sorted: those of our daemons are among them.
 pub fn names() -> &'static [&'static str] {
     &NAMES
+}
+
+/// All names that are found, sorted.
+pub fn all_names() -> Vec<&'static str> {
+    let mut names = [names(), &NEWER.keys().copied().collect::<Vec<_>>()].concat();
+    names.sort_unstable();
+    names
 }
 
 /// The canonical spelling of a name.
@@ -206,7 +220,11 @@ mod tests {
         }
         assert_eq!([number("900"), number("15m"), number("5_min"), number("1.5 h")], [900.0, 900.0, 300.0, 5400.0].map(Some));
         assert_eq!([number("inf"), number("5x"), number(""), number("m")], [None; 4]);
-        assert!(BOUNDS.keys().all(|name| TABLE.contains_key(name)));
+        assert!(BOUNDS.keys().all(|name| find(name).is_some()));
+        // A gateway of 20.2 is configured here, and what it takes is looked at.
+        let newer = find("mds_scrub_stats_review_period").unwrap();
+        assert!(newer.check("61").is_err() && newer.check("60").is_ok() && find("rgw_restore_max_objs").is_some());
+        assert!(all_names().len() == names().len() + NEWER.len() && NEWER.keys().all(|name| !TABLE.contains_key(name)));
         // Those of clients and gateways, which hear of them.
         for name in ["rgw_thread_pool_size", "rgw_zone", "rbd_mirror_concurrent_image_syncs", "client_cache_size", "mds_cache_memory_limit"]
         {

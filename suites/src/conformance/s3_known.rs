@@ -46,6 +46,12 @@ pub fn fails_on_stock(release: Release, test: &str) -> Option<&'static str> {
     list.iter().find(|(names, _)| names.split(' ').any(|n| n == name)).map(|(_, why)| *why)
 }
 
+/// True for what 20.2 leaves of a bucket's logs when the bucket is removed: the note that one was begun, and its object. On stock, too.
+pub fn is_log(name: &str) -> bool {
+    let name = name.trim_start();
+    name.starts_with("logging.") || name.contains("__shadow_") && name.contains("log/")
+}
+
 /// The same of the branch for 20.2, on a gateway of 20.2 before stock OSDs.
 const OF_TENTACLE: &[(&str, &str)] = &[
     (

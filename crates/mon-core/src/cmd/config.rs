@@ -226,7 +226,7 @@ fn help(ctx: &mut Ctx<'_>) -> CmdResult {
     })
 }
 fn ls(ctx: &mut Ctx<'_>) -> CmdResult {
-    let names = options::names();
+    let names = options::all_names();
     ctx.answer(json!(names), || names.iter().map(|n| format!("{n}\n")).collect())
 }
 
