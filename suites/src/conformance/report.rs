@@ -35,7 +35,6 @@ const NOTES: &str = "
   themselves; each run of one counts as a case.
 - Suites `rgw`, `s3` and `s3-whole` run on stock radosgw. With 18.2, `s3` has the 566 cases of
   s3-tests that upstream itself selects; stock passes 557. `s3-whole` has all 673; stock passes 597.
-  With 20.2 they are those of the branch for 20.2, and the gateway is of 20.2, before a stock OSD too.
 - Suites `cephfs`, `posix` and `workunits` run on stock ceph-mds, of 18.2 unless the row says otherwise.
 - *Stock itself*: the same suite, by the same commands, on a stock OSD of that release under a stock monitor
   (`--stock`). Before it was measured so, the notes here say what stock passes.
