@@ -27,7 +27,8 @@ use types::{EntityAddr, Epoch, IntervalSet, OsdId, OsdSuperblock, Transaction, U
 /// What a shard is told.
 pub(crate) enum ToShard {
     /// The store is read, as far as it gives: what it remembers of this OSD is told as [`ToControl::Loaded`].
-    Load(Box<OsdSuperblock>),
+    /// The OSD is named once, and then it is only told that something has happened.
+    Load(Option<Box<OsdSuperblock>>),
     /// After that: groups are raised to this map, those that are behind it and those whose records name it.
     Raise {
         map: Rc<OsdMap>,

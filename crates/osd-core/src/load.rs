@@ -26,6 +26,8 @@ use types::Epoch;
 pub(crate) struct Loading {
     /// The shell was ready before we were.
     pub boot: Option<Box<BootInfo>>,
+    /// The shard knows which OSD its store is to be of.
+    is_told: bool,
     failed: bool,
 }
 
@@ -44,7 +46,8 @@ impl Osd {
     /// The shard reads as far as the store gives; told until it is through.
     pub(crate) fn load_some(&mut self, cx: &mut EventCx<'_>) {
         if !self.is_unusable() {
-            let ours = Box::new(self.control.superblock().clone());
+            let is_first = self.loading.as_mut().is_some_and(|loading| !std::mem::replace(&mut loading.is_told, true));
+            let ours = is_first.then(|| Box::new(self.control.superblock().clone()));
             self.tell_shard(ToShard::Load(ours), cx);
         }
     }

@@ -136,7 +136,7 @@ impl Shard {
     fn take_other(&mut self, msg: ToShard, cx: &mut EventCx<'_>) {
         match msg {
             ToShard::Request { .. } | ToShard::Gathered | ToShard::TurnEnd => unreachable!("taken by their own entries"),
-            ToShard::Load(ours) => self.load(&ours),
+            ToShard::Load(ours) => self.load(ours),
             ToShard::Raise { map, cluster_fsid } => self.raise_to(map, cluster_fsid, cx),
             ToShard::Raised => self.raised(cx),
             ToShard::Turn => self.turn(cx),

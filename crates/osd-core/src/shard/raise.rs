@@ -22,8 +22,10 @@ fn pg_num_of(store: &dyn ObjectStore, pgid: SpgId) -> Option<u32> {
 
 impl Shard {
     /// The store is read as far as it gives; told until Control has heard that it is read.
-    pub(super) fn load(&mut self, ours: &OsdSuperblock) {
-        self.loading.iter_mut().for_each(|loading| loading.begin(ours));
+    pub(super) fn load(&mut self, ours: Option<Box<OsdSuperblock>>) {
+        if let (Some(loading), Some(ours)) = (&mut self.loading, ours) {
+            loading.begin(*ours);
+        }
         self.load_on();
     }
     /// The store may have fetched what was to be read.

@@ -94,15 +94,15 @@ impl Loading {
         Status { what: "load", pgid: None, work: Work::Waiting(For::Store(ANY_TICKET)), progress: format!("{left} are left to be read") }
     }
     /// The OSD that the store is to be of.
-    pub fn begin(&mut self, ours: &OsdSuperblock) {
-        if self.ours.is_none() {
-            self.ours = Some(ours.clone());
-        }
+    pub fn begin(&mut self, ours: OsdSuperblock) {
+        self.ours = Some(ours);
     }
     /// Reads as far as the store gives. `None`: it must fetch something first, or nothing is to be read yet.
     pub fn go_on(&mut self, store: &mut TimedStore) -> Option<Result<(), String>> {
-        let ours = self.ours.clone()?;
-        match self.step(&ours, store) {
+        let ours = self.ours.take()?;
+        let result = self.step(&ours, store);
+        self.ours = Some(ours);
+        match result {
             Ok(()) => {
                 self.loaded.sort_by_key(|l| l.epoch);
                 self.found.oldest = self.loaded.first().map(|l| l.epoch);

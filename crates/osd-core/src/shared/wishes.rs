@@ -36,16 +36,23 @@ impl Wishes {
     /// What Control is to hear, one after the other.
     #[inline]
     pub fn next_for_control(&mut self) -> Option<ToControl> {
-        let flags = [
-            (&mut self.wants_maps, ToControl::WantMaps),
-            (&mut self.store_refused, ToControl::StoreRefused),
-            (&mut self.report_soon, ToControl::ReportSoon),
-            (&mut self.merge_soon, ToControl::MergeSoon),
-            (&mut self.found_no_group, ToControl::FoundNoGroup),
-            (&mut self.unusable, ToControl::Unusable),
-        ];
-        let wanted = flags.into_iter().find_map(|(flag, msg)| std::mem::take(flag).then_some(msg));
-        wanted.or_else(|| self.told.take())
+        // Asked for behind each message: no message is made that is not wanted.
+        let is_set = std::mem::take::<bool>;
+        if is_set(&mut self.wants_maps) {
+            Some(ToControl::WantMaps)
+        } else if is_set(&mut self.store_refused) {
+            Some(ToControl::StoreRefused)
+        } else if is_set(&mut self.report_soon) {
+            Some(ToControl::ReportSoon)
+        } else if is_set(&mut self.merge_soon) {
+            Some(ToControl::MergeSoon)
+        } else if is_set(&mut self.found_no_group) {
+            Some(ToControl::FoundNoGroup)
+        } else if is_set(&mut self.unusable) {
+            Some(ToControl::Unusable)
+        } else {
+            self.told.take()
+        }
     }
     /// Control is told what it asked.
     pub fn tell(&mut self, answer: ToControl) {
