@@ -253,6 +253,10 @@ impl Pg {
         self.work.check_recovered(&mut self.group, cx);
         if self.group.members.lease.is_due(cx.clock.mono) || planted(Bug::RenewAlways) {
             self.group.members.renew_lease(&self.group.pool, &self.group.record, cx);
+            // Members go on to serve what was written last, though no write follows.
+            if let Some(upto) = self.group.backend.untold() {
+                self.group.tell().everywhere(upto, cx);
+            }
         }
         cx.sh.wishes.report_soon |= self.group.members.lease.bits() != before;
         self.group.members.note_deadline(cx);

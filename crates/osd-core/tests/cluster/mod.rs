@@ -324,7 +324,7 @@ impl Cluster {
                     m.client_addrs[id] = public;
                     (m.cluster_addrs[id], m.hb_back_addrs[id]) = (boot.cluster_addrs, boot.hb_back_addrs);
                     m.hb_front_addrs[id] = boot.hb_front_addrs;
-                    m.osd_xinfo[id].features = features::SUPPORTED;
+                    m.osd_xinfo[id].features = boot.osd_features;
                 });
             }
             _ => {}

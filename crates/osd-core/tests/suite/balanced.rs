@@ -197,6 +197,9 @@ fn bytes_that_come_are_those_that_were_asked_for() {
 fn a_primary_may_say_without_a_write_what_every_member_has() {
     let (mut c, members) = group(8);
     let member = members[1];
+    // Ours says it to no OSD of 18.2.
+    c.publish(|m| members.iter().for_each(|osd| m.osd_xinfo[*osd].features = features::SUPPORTED));
+    c.settle();
     assert_eq!(c.one("a", vec![write_full(b"2")]).unwrap().result, 0);
     assert_eq!(served(&mut c, member, "a"), Err(EAGAIN), "that every member has it is not told yet");
     let committed_to = c.nodes[members[0]].as_ref().unwrap().osd.pgs().next().unwrap().record().info().last_update;
@@ -206,6 +209,25 @@ fn a_primary_may_say_without_a_write_what_every_member_has() {
     assert_eq!(served(&mut c, member, "a"), Err(EAGAIN), "it is the primary's to say");
     c.feed(member, Event::Osd { osd: members[0] as i32, msg: received(&told) });
     assert_eq!(served(&mut c, member, "a"), Ok(Bytes::from_static(b"2")));
+    assert_eq!(c.errors, [""; 0]);
+}
+/// With the next lease: the object that a group was given last is not the primary's for ever. An OSD of before 20.2 is not told.
+#[test]
+fn members_serve_what_was_written_last_though_no_write_follows() {
+    let (mut c, members) = group(9);
+    c.publish(|m| m.osd_xinfo[members[2]].features = features::SUPPORTED);
+    c.settle();
+    assert_eq!(c.one("a", vec![write_full(b"2")]).unwrap().result, 0);
+    assert_eq!(served(&mut c, members[1], "a"), Err(EAGAIN), "that every member has it is not told yet");
+    let mut seconds = 0;
+    while served(&mut c, members[1], "a").is_err() {
+        c.tick();
+        quiet(&mut c);
+        seconds += 1;
+        assert!(seconds <= 9, "a lease is renewed each 8 s");
+    }
+    assert_eq!(served(&mut c, members[1], "a"), Ok(Bytes::from_static(b"2")));
+    assert_eq!(served(&mut c, members[2], "a"), Err(EAGAIN), "18.2 does not know the message");
     assert_eq!(c.errors, [""; 0]);
 }
 #[test]

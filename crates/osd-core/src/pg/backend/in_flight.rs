@@ -83,6 +83,8 @@ pub struct Replication {
     writes: VecDeque<InFlight>,
     /// Every member has committed what is in the log up to here, and no new interval can undo it.
     settled: EVersion,
+    /// What members were told of that, with a write or without one.
+    told: EVersion,
 }
 
 impl Replication {
@@ -109,7 +111,16 @@ impl Replication {
     pub fn submitted(&mut self, write: InFlight) {
         assert!(!write.waiting.is_empty(), "a write waits for our own store at least");
         assert!(self.writes.back().is_none_or(|last| last.version < write.version), "writes are submitted in the order of versions");
+        self.told = self.settled;
         self.writes.push_back(write);
+    }
+    /// Up to where every member has the log, if nothing is in flight that would tell them, and they were not told before.
+    pub fn untold(&mut self) -> Option<EVersion> {
+        let is_news = self.writes.is_empty() && self.told < self.settled;
+        is_news.then(|| {
+            self.told = self.settled;
+            self.told
+        })
     }
     /// The number of the next write.
     pub fn next_number(&self) -> u64 {

@@ -134,6 +134,10 @@ impl Backend {
     pub fn everywhere(&self) -> EVersion {
         self.inflight.settled()
     }
+    /// Up to where every member has the log, if no write is on its way that tells them, and they were not told before.
+    pub fn untold(&mut self) -> Option<EVersion> {
+        self.inflight.untold()
+    }
     /// A write was given to every member that it waits for.
     pub fn submitted(&mut self, write: InFlight) {
         self.inflight.submitted(write);

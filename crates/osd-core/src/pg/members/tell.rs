@@ -21,7 +21,7 @@ use crate::shared::Cx;
 use denc::Denc;
 use messages::osd_peering::{backfill_reserve, query_kind};
 use messages::{
-    MBackfillReserve, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGQuery2, MOSDPGRemove, MOSDPGUpdateLogMissing,
+    MBackfillReserve, MOSDPGInfo2, MOSDPGLease, MOSDPGLeaseAck, MOSDPGLog, MOSDPGPCT, MOSDPGQuery2, MOSDPGRemove, MOSDPGUpdateLogMissing,
     MOSDPGUpdateLogMissingReply, MOSDRepOp, MOSDRepOpReply, MOSDRepScrub, MOSDRepScrubMap, MOSDScrubReserve, MRecoveryReserve, Message,
     PgLease, PgLeaseAck, PgQuery,
 };
@@ -232,6 +232,18 @@ impl Tell<'_> {
         for member in self.peering.others() {
             let msg = MOSDPGLease { epoch, pgid: self.pgid_at(member), lease };
             send(member.osd, msg.encode(features::SUPPORTED), cx);
+        }
+    }
+    /// Members hear up to where every one of them has the log: they may serve reads of it. A write says it, too; no OSD before 20.2 knows the message
+    /// without one but ours.
+    pub(in crate::pg) fn everywhere(self, committed_to: EVersion, cx: &mut Cx<'_>) {
+        let (map_epoch, min_epoch) = (cx.sh.map.epoch, self.peering.last_peering_reset);
+        for member in self.peering.others() {
+            let features = cx.sh.map.osd_xinfo.get(member.osd as usize).map_or(0, |known| known.features);
+            if features::has(features, features::SERVER_TENTACLE) {
+                let msg = MOSDPGPCT { map_epoch, min_epoch, pgid: self.pgid_at(member), committed_to };
+                send(member.osd, msg.encode(features::SUPPORTED), cx);
+            }
         }
     }
     /// The primary hears that we have heard of its lease.
