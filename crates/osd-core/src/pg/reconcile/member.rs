@@ -94,8 +94,13 @@ impl Member {
     pub fn bring(&self, ours: &PgInfo, backfills: bool) -> Bring {
         let theirs = &self.info;
         if theirs.last_update == ours.last_update {
-            // A group that is not there yet is made by a log, also by an empty one.
-            return if theirs.is_empty() { Bring::Log(theirs.last_update) } else { Bring::Info };
+            return match theirs {
+                // A group that is not there yet is made by a log, also by an empty one.
+                _ if theirs.is_empty() => Bring::Log(theirs.last_update),
+                // Groups that were merged unlike here end at the version of those elsewhere, and don't know the requests of what they lack.
+                _ if theirs.last_backfill.is_min() => Bring::Backfill,
+                _ => Bring::Info,
+            };
         }
         // A complete replica is backfilled if its log met ours only, not the one that counts.
         if theirs.last_update < ours.log_tail || theirs.last_backfill.is_min() || (backfills && !theirs.is_incomplete()) {

@@ -104,6 +104,8 @@ fn what_a_replica_is_asked_and_sent() {
     assert_eq!((ask(&ours, &ours), bring(ours.clone(), false)), (Ask::Nothing, Bring::Info));
     let missing = PgInfo { last_complete: v(5, 12), ..ours.clone() };
     assert_eq!((ask(&ours, &missing), bring(missing, false)), (Ask::Whole, Bring::Info));
+    let unlike = PgInfo { last_backfill: HObject::min(), ..ours.clone() };
+    assert_eq!(bring(unlike, true), Bring::Backfill, "its log ends where ours does, and is another one");
     let behind = info(5, 0, 15);
     assert_eq!((ask(&ours, &behind), bring(behind, false)), (Ask::Since(v(5, 0)), Bring::Log(v(5, 15))));
     let apart = info(5, 1, 9);
