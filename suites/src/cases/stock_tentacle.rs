@@ -91,7 +91,8 @@ fn coded_pool(d: &Daemons) -> Result<()> {
     Ok(())
 }
 
-/// Waits until every group is whole where the map puts it: the manager shows a group as it was reported last, and that may be of before the move.
+/// Waits until every group is whole where the map puts it: the manager shows a group as it was reported last,
+/// and that may be of before the move.
 fn moved(d: &Daemons, what: &str) -> Result<()> {
     let is_there = |pg: &Value| {
         let due = d.json(&format!("ceph pg map {}", pg["pgid"].as_str().unwrap_or_default()));

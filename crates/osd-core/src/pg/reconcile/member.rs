@@ -97,7 +97,8 @@ impl Member {
             return match theirs {
                 // A group that is not there yet is made by a log, also by an empty one.
                 _ if theirs.is_empty() => Bring::Log(theirs.last_update),
-                // Groups that were merged unlike here end at the version of those elsewhere, and don't know the requests of what they lack.
+                // Groups that were merged unlike here end at the version of those elsewhere,
+                // and don't know the requests of what they lack.
                 _ if theirs.last_backfill.is_min() => Bring::Backfill,
                 _ => Bring::Info,
             };
