@@ -98,7 +98,7 @@ fn moved(d: &Daemons, what: &str) -> Result<()> {
         let due = d.json(&format!("ceph pg map {}", pg["pgid"].as_str().unwrap_or_default()));
         due.is_ok_and(|due| due["up"] == pg["acting"] && due["acting"] == pg["acting"])
     };
-    let all_there = until(PATIENCE, || whole(d, what).is_ok() && groups(d).is_ok_and(|all| all.iter().all(is_there)));
+    let all_there = until(PATIENCE, || groups(d).is_ok_and(|all| all.iter().all(is_there)));
     ensure!(all_there, "{what}: {:?}", groups(d));
     whole(d, what)
 }

@@ -13,15 +13,14 @@ pub fn name_of(path: &str) -> String {
 
 /// How each test that ran ended, by what pytest said of it; and, of those that failed, why.
 pub fn read(out: &str) -> Vec<(String, Verdict)> {
-    let name = name_of;
     let mut found: Vec<(String, Verdict)> = Vec::new();
     for line in out.lines() {
         if let Some(rest) = ["FAILED ", "ERROR "].iter().find_map(|w| line.strip_prefix(w)).filter(|r| r.contains("::")) {
             // The summary at the end has the reasons.
             let (path, why) = rest.split_once(" - ").unwrap_or((rest, "failed"));
-            match found.iter_mut().find(|(n, _)| *n == name(path)) {
+            match found.iter_mut().find(|(n, _)| *n == name_of(path)) {
                 Some((_, verdict)) => *verdict = Verdict::Failed(why.into()),
-                None => found.push((name(path), Verdict::Failed(why.into()))),
+                None => found.push((name_of(path), Verdict::Failed(why.into()))),
             }
             continue;
         }
@@ -33,7 +32,7 @@ pub fn read(out: &str) -> Vec<(String, Verdict)> {
             "FAILED" | "ERROR" => Verdict::Failed("failed".into()),
             _ => continue,
         };
-        found.push((name(path), verdict));
+        found.push((name_of(path), verdict));
     }
     found
 }
