@@ -101,8 +101,7 @@ fn promised_chunks(core: &Core) -> u64 {
     if !core.sb.has_places() || chunks == 0 {
         return chunks;
     }
-    let blocks = chunks * core.queue.largest();
-    chunks.min(blocks.saturating_sub(core.alloc.gap_blocks()).div_ceil(CHUNK_BLOCKS))
+    chunks.min(core.queue.promised_blocks().saturating_sub(core.alloc.gap_blocks()).div_ceil(CHUNK_BLOCKS))
 }
 
 impl Core {
@@ -158,23 +157,30 @@ impl Core {
         }
         fits
     }
+    /// True if few chunks are empty, or many of them are promised: what a transaction's pieces need is looked at closely then. By a chunk for each, the
+    /// small ones of a few hundred transactions that wait would be an empty store's room.
+    pub fn are_places_scarce(&self) -> bool {
+        const PROMISED_SHARE: u64 = 8;
+        self.alloc.is_scarce() || PROMISED_SHARE * self.queue.promised_chunks() > self.alloc.empty_chunks()
+    }
     fn fits(&mut self, growth: &Growth) -> bool {
         if growth.pieces == 0 && growth.bytes == 0 {
             // What removes is never refused.
             return true;
         }
-        let (room, pieces) = (self.room(), growth.pieces + growth.spilled + self.queue.promised_chunks());
+        let (room, pieces) = (self.room(), growth.chunks() + self.queue.promised_chunks());
         let chunks = room.chunks();
         self.alloc.keep(room.wanted().div_ceil(CHUNK_BLOCKS));
         // Those that wait are looked at only where room gets scarce.
         let largest = || self.queue.largest().max(growth.largest);
         // Where no run is long enough, several are taken, of gaps first where few chunks are empty.
-        let in_pieces = || (pieces * largest()).saturating_sub(self.alloc.gap_blocks()).div_ceil(CHUNK_BLOCKS);
-        let has_places = growth.pieces + growth.spilled == 0
+        let blocks = growth.blocks() + self.queue.promised_blocks();
+        let in_pieces = || blocks.saturating_sub(self.alloc.gap_blocks()).div_ceil(CHUNK_BLOCKS);
+        let has_places = growth.chunks() == 0
             || pieces <= chunks
             // Otherwise each piece takes one gap at most, of those that are large enough for the largest.
             || if self.sb.has_places() { in_pieces() <= chunks } else { pieces <= chunks + self.alloc.gaps(largest()) };
-        let taken = if self.sb.has_places() && self.alloc.is_scarce() { pieces.min(in_pieces()) } else { pieces };
+        let taken = if self.sb.has_places() && self.are_places_scarce() { pieces.min(in_pieces()) } else { pieces };
         // Many rows at once may split more than what is kept for all.
         let splits = (2 * self.splits(growth.rows)).saturating_sub(self.kept() / 4);
         has_places && 2 * padded(growth.bytes) + splits <= room.rows(taken.min(chunks))

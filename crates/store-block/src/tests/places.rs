@@ -88,7 +88,7 @@ fn a_block_beside_what_clones_share_is_all_that_is_written() {
         s.submit(|txn| txn.write(&object_name(0), 0, head.clone().into(), 0)).expect("there is room");
         let (mut models, mut most) = (Vec::new(), 0);
         for n in 1..=20u64 {
-            let (at, data) = ((n * 5 % 16) * BLOCK, vec![n as u8 + 1; BLOCK as usize]);
+            let (at, data) = ((n * 5 % 16) * BLOCK, vec![(n % 251) as u8 + 1; BLOCK as usize]);
             s.submit(|txn| txn.clone_object(&object_name(0), &clone(n))).expect("there is room");
             models.push(head.clone());
             s.checkpoint();
@@ -176,4 +176,33 @@ fn what_is_free_takes_any_size() {
             s.check_all();
         }
     }
+}
+
+/// Those that wait are promised what they need: by a chunk for each, a third of these would be refused by a store that is nearly empty.
+#[test]
+fn hundreds_of_small_ones_may_wait() {
+    const WAITING: u64 = 1500;
+    let (mut s, data) = (Subject::new(true), |n: u64| vec![(n % 251) as u8 + 1; BLOCK as usize]);
+    s.submit(|txn| txn.write(&object_name(0), 0, data(0).into(), 0)).expect("there is room");
+    s.checkpoint();
+    s.store = open(&s.disks);
+    s.disks.set_order(Order::Held, 1);
+    for n in 0..WAITING {
+        let mut txn = Transaction::new(object_coll(0));
+        if n == 0 {
+            // A part of a block: the rest is read, and the others wait behind it.
+            txn.write(&object_name(n), 100, vec![1; 10].into(), 0);
+        } else {
+            txn.truncate(&object_name(n), 0);
+            txn.write(&object_name(n), 0, data(n).into(), 0);
+        }
+        s.token += 1;
+        s.store.submit(txn, None, s.token).unwrap_or_else(|e| panic!("{n} wait: {e}"));
+    }
+    assert_eq!(s.store.statfs().allocated, BLOCK as i64, "none of them is made");
+    s.disks.set_order(Order::AtOnce, 1);
+    s.settle();
+    (0..WAITING).for_each(|n| s.check(&object_name(n), &data(n)));
+    s.checkpoint();
+    s.check_all();
 }

@@ -25,6 +25,17 @@ pub struct Growth {
     pub spilled: u64,
 }
 
+impl Growth {
+    /// Chunks that it takes at most where each piece has one of its own.
+    pub fn chunks(&self) -> u64 {
+        self.pieces + self.spilled
+    }
+    /// Blocks that it takes at most, where pieces share chunks.
+    pub fn blocks(&self) -> u64 {
+        self.pieces * self.largest.min(CHUNK_BLOCKS) + self.spilled * CHUNK_BLOCKS
+    }
+}
+
 /// What the transaction adds, but for what clones copy and what lies beside the record. `in_cells`: large attributes lie in cells.
 pub fn of(txn: &Transaction, log: Option<&LogDelta>, in_cells: bool) -> Growth {
     let (mut pieces, mut bytes) = (0, 0);
@@ -32,8 +43,6 @@ pub fn of(txn: &Transaction, log: Option<&LogDelta>, in_cells: bool) -> Growth {
         len if in_cells && attr_cells::is_large(len) => (cells(0, len as u64), attr_cells::ENTRY_BYTES),
         len => (0, len),
     };
-    // A part of a block is zeroed by an image; its cell may have to move.
-    let edge = |at: u64| u64::from(!at.is_multiple_of(BLOCK));
     for op in txn.ops() {
         match &op.kind {
             TxKind::Write { offset, data } => {
@@ -69,6 +78,10 @@ pub fn of(txn: &Transaction, log: Option<&LogDelta>, in_cells: bool) -> Growth {
         growth.bytes += ROW_BYTES * (txn.objects().count() + log.map_or(0, entries)) as u64;
     }
     growth
+}
+/// A part of a block is zeroed by an image; its cell may have to move.
+fn edge(at: u64) -> u64 {
+    u64::from(!at.is_multiple_of(BLOCK))
 }
 /// Entries of groups' logs.
 fn entries(log: &LogDelta) -> usize {
@@ -133,17 +146,31 @@ fn end_blocks(offset: u64, len: u64) -> u64 {
     if end <= first_end { end - first } else { first_end - first + end - last }
 }
 
-/// Blocks of the largest piece that writes may need: they may have to move what the object has there already.
+/// Blocks of the largest piece that a transaction may need: what writes to an object may have to move what it has there already.
 pub fn largest(txn: &Transaction, objects: &mut Objects) -> u64 {
     let mut largest = 0;
+    // The object that is emptied just before: it has nothing to move.
+    let mut emptied = None;
     for op in txn.ops() {
-        let (TxKind::Write { offset, .. } | TxKind::CloneRange { dst_offset: offset, .. } | TxKind::Zero { offset, .. }) = &op.kind else {
-            continue;
-        };
+        let before = emptied.take().filter(|before| *before == (op.coll, op.obj));
         let end = match &op.kind {
-            TxKind::Write { data, .. } => offset.saturating_add(data.len() as u64),
-            _ => u64::MAX,
+            TxKind::Write { offset, data } => offset.saturating_add(data.len() as u64),
+            TxKind::Zero { .. } => u64::MAX,
+            TxKind::Truncate { size: 0 } => {
+                emptied = Some((op.coll, op.obj));
+                continue;
+            }
+            TxKind::Truncate { size } if edge(*size) == 0 => continue,
+            TxKind::CloneRange { .. } | TxKind::Truncate { .. } => return CHUNK_BLOCKS,
+            TxKind::SetAttr { value, .. } if attr_cells::is_large(value.len()) => return CHUNK_BLOCKS,
+            TxKind::SetAttrs(attrs) if attrs.iter().any(|(_, value)| attr_cells::is_large(value.len())) => return CHUNK_BLOCKS,
+            _ => continue,
         };
+        let new = if end > CHUNK { CHUNK_BLOCKS } else { end.div_ceil(BLOCK) };
+        largest = largest.max(new);
+        if before.is_some() {
+            continue;
+        }
         let slot = objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
         let known = match slot.filter(|slot| objects.look(*slot)).and_then(|slot| objects.node(slot)) {
             Some(node) => node.chunks.iter().map(|chunk| chunk.blocks().end).max().unwrap_or(0),
@@ -151,16 +178,9 @@ pub fn largest(txn: &Transaction, objects: &mut Objects) -> u64 {
             None if slot.is_some() => 0,
             None => CHUNK_BLOCKS,
         };
-        let new = if end > CHUNK { CHUNK_BLOCKS } else { end.div_ceil(BLOCK) };
-        largest = largest.max(known).max(new);
+        largest = largest.max(known);
     }
-    let is_large = |op: &TxOp| match &op.kind {
-        TxKind::Truncate { .. } | TxKind::CloneRange { .. } => true,
-        TxKind::SetAttr { value, .. } => attr_cells::is_large(value.len()),
-        TxKind::SetAttrs(attrs) => attrs.iter().any(|(_, value)| attr_cells::is_large(value.len())),
-        _ => false,
-    };
-    if txn.ops().iter().any(is_large) { CHUNK_BLOCKS } else { largest }
+    largest
 }
 /// Bytes of rows that clones of objects copy at most. (Who makes a transaction of clones has just asked for the objects, so they are in memory.)
 /// The first figure is of what the record has, too: omaps; the second one tells where data are.

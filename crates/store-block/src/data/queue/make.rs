@@ -35,9 +35,11 @@ impl Core {
         let mut growth = growth::of(&txn, log.as_ref(), in_cells);
         let (copied, places) = growth::copied(&txn, &mut self.objects, &self.layers);
         growth.bytes += copied + places;
-        if growth.pieces > 0 && self.alloc.is_scarce() {
+        if growth.pieces > 0 && self.are_places_scarce() {
             growth.largest = growth::largest(&txn, &mut self.objects);
-            growth.bytes += if self.sb.has_places() { growth.pieces * growth::in_pieces_bytes(growth.largest) } else { 0 };
+        }
+        if self.sb.has_places() {
+            growth.bytes += growth.pieces * growth::in_pieces_bytes(growth.largest);
         }
         growth.spilled = self.chunks_to_spill(growth::changes(&txn, log.as_ref(), in_cells) + 2 * copied);
         if !self.has_room(&growth) && !planted(Bug::AcceptWithoutRoom) || (growth.pieces > 0 || growth.bytes > 0) && self.is_beside_full() {

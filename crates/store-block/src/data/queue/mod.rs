@@ -112,6 +112,7 @@ pub struct Queue {
     waiting: VecDeque<Queued>,
     /// What they add together, at most.
     promised: Growth,
+    promised_blocks: u64,
     /// How many of them have a largest piece of so many blocks.
     largest: [usize; CHUNK_BLOCKS as usize + 1],
     /// The objects of those that were here when something asked.
@@ -148,7 +149,11 @@ impl Queue {
     }
     /// What those that wait add together, at most: chunks, and bytes of rows.
     pub fn promised_chunks(&self) -> u64 {
-        self.promised.pieces + self.promised.spilled
+        self.promised.chunks()
+    }
+    /// The same in blocks, where their pieces share chunks.
+    pub fn promised_blocks(&self) -> u64 {
+        self.promised_blocks
     }
     pub fn promised_bytes(&self) -> u64 {
         self.promised.bytes
@@ -159,6 +164,7 @@ impl Queue {
     }
     fn push(&mut self, queued: Queued) {
         self.largest[piece(&queued.growth)] += 1;
+        self.promised_blocks += queued.growth.blocks();
         self.promised.pieces += queued.growth.pieces;
         self.promised.spilled += queued.growth.spilled;
         self.promised.bytes += queued.growth.bytes;
@@ -171,6 +177,7 @@ impl Queue {
         if queued.is_named {
             self.named.take(queued);
         }
+        self.promised_blocks -= queued.growth.blocks();
         self.promised.pieces -= queued.growth.pieces;
         self.promised.spilled -= queued.growth.spilled;
         self.promised.bytes -= queued.growth.bytes;
@@ -220,6 +227,7 @@ impl Queue {
     #[cfg(test)]
     pub fn assert_counts(&self) {
         let sum = |of: fn(&Growth) -> u64| self.waiting.iter().map(|q| of(&q.growth)).sum::<u64>();
+        assert_eq!(self.promised_blocks, sum(Growth::blocks), "and so many blocks");
         let Growth { pieces, bytes, spilled, .. } = self.promised;
         assert_eq!((pieces, bytes, spilled), (sum(|g| g.pieces), sum(|g| g.bytes), sum(|g| g.spilled)), "each was promised what it adds");
         assert_eq!(self.largest(), self.waiting.iter().map(|q| q.growth.largest).max().unwrap_or(0));
