@@ -6,6 +6,9 @@
 //!
 //! A state is the certain writes and a choice for each open one. The image of what is certain advances with the moments and is shared; a
 //! state is only what lies over it, so a state costs what its open writes cost, whatever the size of the devices.
+//!
+//! Where only the last moment matters, the recording goes along with it ([`Recording::of_the_end`]): then it keeps what is open, and some of what came
+//! last, however long it goes on.
 
 use crate::BLOCK_BYTES;
 use crate::disks::{Dev, Durability};
@@ -21,9 +24,14 @@ const SECTOR_BYTES: usize = 512;
 /// What was done to a set of devices, in order.
 #[derive(Debug)]
 pub struct Recording {
-    start: Arc<Image>,
+    start: Moment,
+    /// Operations before the start, and those since.
+    before: usize,
     ops: Vec<Op>,
     events: Vec<Event>,
+    /// Bytes of the writes since the start, and how many there may be before the start moves on.
+    bytes: u64,
+    bytes_max: u64,
 }
 
 #[derive(Debug)]
@@ -47,18 +55,36 @@ pub enum Event {
 
 impl Recording {
     pub(crate) fn new(start: Arc<Image>) -> Self {
-        Self { start, ops: Vec::new(), events: Vec::new() }
+        Self { start: Moment::new(start), before: 0, ops: Vec::new(), events: Vec::new(), bytes: 0, bytes_max: u64::MAX }
+    }
+    /// The same, for its last moment alone: earlier ones are not kept beyond so many bytes of writes.
+    pub(crate) fn of_the_end(start: Arc<Image>, bytes_max: u64) -> Self {
+        Self { bytes_max, ..Self::new(start) }
     }
     pub(crate) fn write(&mut self, dev: Dev, offset: u64, bufs: &[Bytes], durability: Durability) -> usize {
+        self.bytes += bufs.iter().map(|b| b.len() as u64).sum::<u64>();
+        if self.bytes > self.bytes_max {
+            self.go_on();
+        }
         self.push(Op::Write { dev, offset, bufs: bufs.to_vec(), durable: durability == Durability::Durable })
+    }
+    /// The start moves to the end.
+    fn go_on(&mut self) {
+        for event in self.events.drain(..) {
+            self.start.step(event, self.before, &self.ops);
+        }
+        self.before += self.ops.len();
+        self.ops.clear();
+        self.bytes = 0;
     }
     pub(crate) fn flush(&mut self, dev: Dev) -> usize {
         self.push(Op::Flush { dev })
     }
     fn push(&mut self, op: Op) -> usize {
+        let number = self.before + self.ops.len();
         self.ops.push(op);
-        self.events.push(Event::Queued(self.ops.len() - 1));
-        self.ops.len() - 1
+        self.events.push(Event::Queued(number));
+        number
     }
     pub(crate) fn done(&mut self, op: usize, ok: bool) {
         self.events.push(if ok { Event::Done(op) } else { Event::Failed(op) });
@@ -108,9 +134,11 @@ pub enum Tear {
 }
 
 /// A write that may or may not have landed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct OpenWrite {
     dev: Dev,
+    /// Certain as soon as it has completed.
+    durable: bool,
     /// Blocks that no later certain write has replaced.
     blocks: Vec<(u64, Block)>,
     done: bool,
@@ -118,11 +146,9 @@ struct OpenWrite {
     doomed: bool,
 }
 
-/// Walks through a recording's moments and makes states.
-pub struct CrashStates<'a> {
-    recording: &'a Recording,
-    /// Events before the moment.
-    at: usize,
+/// What is certain at a moment, and what is open.
+#[derive(Debug, Clone)]
+struct Moment {
     certain: Arc<Image>,
     /// Which operation each certain block is of.
     writer: Blocks<usize>,
@@ -132,45 +158,26 @@ pub struct CrashStates<'a> {
     flushes: BTreeMap<usize, Vec<usize>>,
 }
 
-impl<'a> CrashStates<'a> {
-    /// At the moment before the first event.
-    pub fn new(recording: &'a Recording) -> Self {
-        Self {
-            recording,
-            at: 0,
-            certain: recording.start.clone(),
-            writer: Blocks::default(),
-            open: BTreeMap::new(),
-            flushes: BTreeMap::new(),
-        }
+impl Moment {
+    fn new(certain: Arc<Image>) -> Self {
+        Self { certain, writer: Blocks::default(), open: BTreeMap::new(), flushes: BTreeMap::new() }
     }
-    /// Goes one event on, and says which; `None` at the end.
-    pub fn step(&mut self) -> Option<Event> {
-        let event = *self.recording.events.get(self.at)?;
-        self.at += 1;
+    /// Goes one event on. The first of `ops` has the number `before`.
+    fn step(&mut self, event: Event, before: usize, ops: &[Op]) {
         match event {
             Event::Note(_) => {}
-            Event::Queued(n) => self.queued(n),
+            Event::Queued(n) => self.queued(n, &ops[n - before]),
             Event::Done(n) => self.done(n),
             Event::Landed(n) => self.open.get_mut(&n).into_iter().for_each(|w| w.done = true),
             Event::Failed(n) => self.failed(n),
         }
-        Some(event)
     }
-    /// Events before the moment.
-    pub fn at(&self) -> usize {
-        self.at
-    }
-    /// Writes that may or may not have landed.
-    pub fn open_writes(&self) -> usize {
-        self.open.len()
-    }
-    fn queued(&mut self, n: usize) {
-        match &self.recording.ops[n] {
-            Op::Write { dev, offset, bufs, .. } => {
+    fn queued(&mut self, n: usize, op: &Op) {
+        match op {
+            Op::Write { dev, offset, bufs, durable } => {
                 let pieces = bufs.iter().flat_map(Block::all_of);
                 let blocks = (offset / BLOCK_BYTES as u64..).zip(pieces).collect();
-                self.open.insert(n, OpenWrite { dev: *dev, blocks, done: false, doomed: false });
+                self.open.insert(n, OpenWrite { dev: *dev, durable: *durable, blocks, done: false, doomed: false });
             }
             Op::Flush { dev } => {
                 let covered = self.open.iter().filter(|(_, w)| w.dev == *dev && w.done && !w.doomed).map(|(n, _)| *n).collect();
@@ -179,16 +186,16 @@ impl<'a> CrashStates<'a> {
         }
     }
     fn done(&mut self, n: usize) {
-        match &self.recording.ops[n] {
-            Op::Write { durable: true, .. } => self.settle(n),
-            Op::Write { .. } => self.open.get_mut(&n).into_iter().for_each(|w| w.done = true),
-            Op::Flush { .. } => {
-                for covered in self.flushes.remove(&n).expect("a flush that was queued") {
-                    if self.open.get(&covered).is_some_and(|w| !w.doomed) {
-                        self.settle(covered);
-                    }
+        if let Some(covered) = self.flushes.remove(&n) {
+            for covered in covered {
+                if self.open.get(&covered).is_some_and(|w| !w.doomed) {
+                    self.settle(covered);
                 }
             }
+        } else if self.open.get(&n).is_some_and(|w| w.durable) {
+            self.settle(n);
+        } else {
+            self.open.get_mut(&n).into_iter().for_each(|w| w.done = true);
         }
     }
     fn failed(&mut self, n: usize) {
@@ -219,7 +226,7 @@ impl<'a> CrashStates<'a> {
     }
 
     /// One state of this moment, by chance: all open writes lost, all landed, or each its own way.
-    pub fn state(&self, rng: &mut Rng, tear: Tear) -> MemDisks {
+    fn state(&self, rng: &mut Rng, tear: Tear) -> MemDisks {
         let mut over = Blocks::default();
         let all = rng.below(6);
         for write in self.open.values() {
@@ -286,5 +293,39 @@ impl<'a> CrashStates<'a> {
             mixed[range.clone()].copy_from_slice(&new.bytes()[range]);
             over.insert(key, Block::of(&mixed));
         }
+    }
+}
+
+/// Walks through a recording's moments and makes states.
+pub struct CrashStates<'a> {
+    recording: &'a Recording,
+    /// Events before the moment.
+    at: usize,
+    now: Moment,
+}
+
+impl<'a> CrashStates<'a> {
+    /// At the moment before the first event.
+    pub fn new(recording: &'a Recording) -> Self {
+        Self { recording, at: 0, now: recording.start.clone() }
+    }
+    /// Goes one event on, and says which; `None` at the end.
+    pub fn step(&mut self) -> Option<Event> {
+        let event = *self.recording.events.get(self.at)?;
+        self.at += 1;
+        self.now.step(event, self.recording.before, &self.recording.ops);
+        Some(event)
+    }
+    /// Events before the moment.
+    pub fn at(&self) -> usize {
+        self.at
+    }
+    /// Writes that may or may not have landed.
+    pub fn open_writes(&self) -> usize {
+        self.now.open.len()
+    }
+    /// One state of this moment, by chance: all open writes lost, all landed, or each its own way.
+    pub fn state(&self, rng: &mut Rng, tear: Tear) -> MemDisks {
+        self.now.state(rng, tear)
     }
 }

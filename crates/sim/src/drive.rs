@@ -65,7 +65,7 @@ impl Drive {
             Self::Ideal(store, _) => Ok(store.take().expect("the last OSD gave its store back")),
             Self::Block(disks, ledger) => {
                 disks.set_order(Order::AtOnce, 0);
-                disks.record();
+                disks.record_the_end();
                 let order = if rng.chance(1, 2) { Order::Shuffled } else { Order::Held };
                 let config = Config { memory: memory_bytes as usize, spoils, ..Config::default() };
                 let mut store = BlockStore::open(config, Box::new(disks.clone())).map_err(|e| e.to_string())?;
@@ -96,7 +96,7 @@ impl Drive {
     pub fn check(&mut self, rng: &mut Rng) -> Result<(), String> {
         let Self::Block(disks, _) = self else { return Ok(()) };
         disks.set_order(Order::AtOnce, 0);
-        disks.record();
+        disks.record_the_end();
         let config = Config { memory: MEMORY_TO_READ as usize, ..Config::default() };
         let mut store = BlockStore::open(config, Box::new(disks.clone())).map_err(|e| e.to_string())?;
         let report = store.fsck(false);

@@ -254,10 +254,18 @@ impl MemDisks {
     }
     /// Everything that is written from now on is recorded. Nothing may be under way.
     pub fn record(&self) {
+        self.record_as(Recording::new);
+    }
+    /// The same, for the states of the last moment alone: a recording keeps some of what was written last, however long it goes on.
+    pub fn record_the_end(&self) {
+        const KEPT_BYTES: u64 = 8 << 20;
+        self.record_as(|base| Recording::of_the_end(base, KEPT_BYTES));
+    }
+    fn record_as(&self, make: impl FnOnce(Arc<Image>) -> Recording) {
         let base = self.image();
         let mut inner = self.lock();
         assert!(inner.under_way.is_empty() && inner.queued.is_empty(), "a recording starts at rest");
-        inner.recording = Some(Recording::new(base));
+        inner.recording = Some(make(base));
     }
     /// Puts a mark of the test's own into the recording: "transaction 7 was acknowledged", say.
     pub fn note(&self, mark: u64) {

@@ -216,3 +216,45 @@ fn writes_are_torn() {
     }
     assert_eq!(seen.len(), 256, "every set of sectors");
 }
+
+/// A recording of the end forgets what is settled, and its last moment has the states that a whole recording's has.
+#[test]
+fn a_recording_of_the_end_has_the_end_of_a_whole_one() {
+    const BLOCKS: u64 = 16;
+    for seed in 0..50 {
+        let [mut whole, mut end] = [0; 2].map(|_| MemDisks::new(&[BLOCKS << 12, BLOCKS << 12]));
+        whole.record();
+        end.record_as(|base| Recording::of_the_end(base, 20 * BLOCK_BYTES as u64));
+        for disks in [&mut whole, &mut end] {
+            disks.set_order(Order::Shuffled, seed);
+            let mut rng = Rng::new(seed);
+            for token in 0..200 {
+                let (dev, block) = (Dev(rng.below(2) as u8), rng.below(BLOCKS - 2));
+                match rng.below(8) {
+                    0 => disks.flush(token, dev),
+                    n => {
+                        // Two writes to a block are not under way together.
+                        while disks.in_flight() > 0 {
+                            disks.poll(&mut Vec::new());
+                        }
+                        let durability = if n == 1 { Durability::Durable } else { Durability::Volatile };
+                        disks.write(token, dev, block * 4096, buf(token as u8, 1 + rng.below(3) as usize), durability);
+                    }
+                }
+                disks.kick();
+            }
+        }
+        let [whole, end] = [whole, end].map(|disks| disks.take_recording());
+        assert!(end.events().len() < whole.events().len() / 4, "{} of {}", end.events().len(), whole.events().len());
+        let states = [&whole, &end].map(|recording| {
+            let mut states = CrashStates::new(recording);
+            while states.step().is_some() {}
+            let made = (0..20).map(|n| states.state(&mut Rng::new(n), Tear::Sectors));
+            let bytes =
+                made.map(|mut state| [D, E].map(|dev| (0..BLOCKS).map(|block| first_byte(&mut state, dev, block)).collect::<Vec<_>>()));
+            (states.open_writes(), bytes.collect::<Vec<_>>())
+        });
+        assert_eq!(states[0], states[1], "seed {seed}");
+        assert!(states[0].0 > 0, "something is open");
+    }
+}
