@@ -118,6 +118,8 @@ struct ModelArgs {
     #[arg(long)]
     cache_mib_s: Option<i64>,
     #[arg(long)]
+    discard_us: Option<i64>,
+    #[arg(long)]
     disks: Option<i64>,
     #[arg(long)]
     stripe_kib: Option<i64>,
@@ -206,8 +208,8 @@ fn command(command: &Lab) -> Result<ExitCode> {
             lab::selftest::all(&program()?)?;
         }
         Lab::Model(args) => {
-            let ModelArgs { seek_us, mib_s, flush_us, cache_mib, cache_mib_s, disks, stripe_kib, .. } = *args;
-            let model = lab::study::file::Model { seek_us, mib_s, flush_us, cache_mib, cache_mib_s, disks, stripe_kib };
+            let ModelArgs { seek_us, mib_s, flush_us, cache_mib, cache_mib_s, discard_us, disks, stripe_kib, .. } = *args;
+            let model = lab::study::file::Model { seek_us, mib_s, flush_us, cache_mib, cache_mib_s, discard_us, disks, stripe_kib };
             lab::model::fuse::serve(lab::model::Served { dir: args.dir.clone(), file: args.file.clone(), model })?;
         }
         Lab::Fake { args } => lab::selftest::fake(args)?,

@@ -31,7 +31,7 @@ pub struct Completion {
 
 /// A set of devices with one queue of operations and one of completions.
 ///
-/// - An operation is queued by `read`, `write` or `flush`, started by the next [`Disks::kick`], and completes once, through [`Disks::poll`].
+/// - An operation is queued by its method, started by the next [`Disks::kick`], and completes once, through [`Disks::poll`].
 ///   It can't be cancelled. Its buffers belong to the set until then.
 /// - **Operations that are under way at the same time have no order**, those of one kick neither. A caller that needs an order waits for the completion.
 ///   Two writes to one block under way at the same time are the caller's mistake (the memory disks assert it); a read beside a write of its
@@ -49,6 +49,11 @@ pub trait Disks {
     fn write(&mut self, token: Token, dev: Dev, offset: u64, bufs: Vec<Bytes>, durability: Durability);
     /// Queues a flush of the device's cache.
     fn flush(&mut self, token: Token, dev: Dev);
+    /// Queues that nothing needs these bytes any more: a block device forgets them, a file gets a hole there. Until they are written
+    /// again, a read gives anything. It counts as a volatile write: nothing else may be under way there, and a power cut may undo any
+    /// part of it that no flush covers. One that fails has forgotten nothing, or some; the next one will fail as well. It is slow, and no other operation
+    /// waits for it here.
+    fn discard(&mut self, token: Token, dev: Dev, offset: u64, len_bytes: usize);
     /// Starts everything that is queued, with one system call.
     fn kick(&mut self);
     /// Appends what has completed; never waits. Cheap when nothing has.
@@ -80,6 +85,9 @@ impl<D: Disks + ?Sized> Disks for Box<D> {
     }
     fn flush(&mut self, token: Token, dev: Dev) {
         (**self).flush(token, dev);
+    }
+    fn discard(&mut self, token: Token, dev: Dev, offset: u64, len_bytes: usize) {
+        (**self).discard(token, dev, offset, len_bytes);
     }
     fn kick(&mut self) {
         (**self).kick();

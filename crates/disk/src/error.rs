@@ -24,6 +24,9 @@ pub enum DiskError {
     /// What was written since the last flush may be lost, whatever a later flush says.
     #[error("device {}: a flush failed (errno {errno})", dev.0)]
     Flush { dev: Dev, errno: i32 },
+    /// These bytes can't be discarded, or not by this device: they are as they were, or forgotten in part. Nothing else is wrong with it.
+    #[error("device {}: discarding {len_bytes} bytes at {offset} failed (errno {errno})", dev.0)]
+    Discard { dev: Dev, offset: u64, len_bytes: usize, errno: i32 },
 }
 
 impl DiskError {
@@ -33,7 +36,8 @@ impl DiskError {
         | Self::Write { dev, .. }
         | Self::NoSpace { dev, .. }
         | Self::Short { dev, .. }
-        | Self::Flush { dev, .. }) = self;
+        | Self::Flush { dev, .. }
+        | Self::Discard { dev, .. }) = self;
         *dev
     }
     /// True if the file system below does not let anything be written any more.

@@ -1,5 +1,6 @@
 //! Files and block devices as a set of devices: opened, locked, measured; their transfers are the ring's.
 
+use crate::discard::{Discarder, Target};
 use crate::disks::{Completion, Dev, Disks, Durability, Token};
 use crate::error::OpenError;
 use crate::uring::{Ring, Way};
@@ -14,6 +15,8 @@ use std::time::Duration;
 
 /// Files or block devices behind one io_uring. Belongs to the thread that uses it first.
 pub struct FileDisks {
+    // Before the files and the ring, whose event it signals: dropped first, with its thread.
+    discarder: Discarder,
     // Before the files: dropped first, and with it whatever is under way.
     ring: Ring,
     files: Vec<OpenFile>,
@@ -23,6 +26,7 @@ struct OpenFile {
     /// Holds the lock.
     file: File,
     len_bytes: u64,
+    is_device: bool,
     /// The part that is ours; all of it if there is none.
     window: Option<Window>,
     way: Way,
@@ -42,7 +46,9 @@ impl FileDisks {
         }
         let fds: Vec<RawFd> = files.iter().map(|f| f.file.as_raw_fd()).collect();
         let ways: Vec<Way> = files.iter().map(|f| f.way.clone()).collect();
-        Ok(Self { ring: Ring::new(&fds, &ways).map_err(OpenError::Ring)?, files })
+        let targets = files.iter().map(|f| Target { file: f.file.as_raw_fd(), is_device: f.is_device }).collect();
+        let ring = Ring::new(&fds, &ways).map_err(OpenError::Ring)?;
+        Ok(Self { discarder: Discarder::new(targets, ring.event_fd()), ring, files })
     }
     /// Memory from which writes to these devices cost the least; `None` where the system gives none.
     pub fn known_memory(&self) -> Option<KnownMemory> {
@@ -99,7 +105,8 @@ impl OpenFile {
             len_bytes = window.len_bytes;
         }
         let way = way_to(&file).map_err(failed)?;
-        Ok(Self { file, len_bytes: len_bytes - len_bytes % BLOCK_BYTES as u64, window, way })
+        let is_device = kind.is_block_device();
+        Ok(Self { file, len_bytes: len_bytes - len_bytes % BLOCK_BYTES as u64, is_device, window, way })
     }
 }
 
@@ -143,17 +150,26 @@ impl Disks for FileDisks {
         assert!((dev.0 as usize) < self.files.len(), "a device of the set");
         self.ring.flush(token, dev);
     }
+    fn discard(&mut self, token: Token, dev: Dev, offset: u64, len_bytes: usize) {
+        self.check(dev, offset, len_bytes as u64);
+        self.discarder.discard(token, dev, self.place(dev, offset), len_bytes);
+    }
     fn kick(&mut self) {
         self.ring.kick();
     }
     fn poll(&mut self, out: &mut Vec<Completion>) {
         self.ring.poll(out);
+        self.discarder.poll(out);
     }
     fn in_flight(&self) -> usize {
-        self.ring.in_flight()
+        self.ring.in_flight() + self.discarder.in_flight()
     }
     fn wait(&mut self) {
-        self.ring.wait();
+        // Whichever comes first is not known: a discard is waited for only where there is nothing else.
+        match self.ring.in_flight() {
+            0 => self.discarder.wait(),
+            _ => self.ring.wait(),
+        }
     }
     fn linger(&mut self, limit: Duration) -> bool {
         self.ring.linger(limit)

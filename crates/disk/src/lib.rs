@@ -13,6 +13,7 @@
 mod arena;
 mod buf;
 mod crash;
+mod discard;
 mod disks;
 mod error;
 mod fd;

@@ -283,3 +283,50 @@ fn windows_of_one_file_keep_out_of_each_other() {
     assert_eq!([at(0), at(4), at(8), at(32), at(36), at(40)], [0, 1, 0, 0, 2, 0]);
     std::fs::remove_file(&path).expect("it goes");
 }
+
+/// Bytes that a file takes of its file system.
+fn taken(path: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).expect("it is there").blocks() * 512
+}
+
+#[test]
+fn what_is_discarded_of_a_file_is_a_hole() {
+    let folder = Folder::new("discard");
+    let path = folder.file("data", 1024);
+    let mut disks = open(&path);
+    disks.write(1, D, 0, vec![buf(1, 1024)], Durability::Durable);
+    all(&mut disks);
+    let before = taken(&path);
+    disks.discard(2, D, 256 * BLOCK, 512 * BLOCK_BYTES);
+    disks.discard(3, D, 1023 * BLOCK, BLOCK_BYTES);
+    assert_eq!(disks.in_flight(), 2);
+    let done = all(&mut disks);
+    assert!(done.len() == 2 && done.iter().all(|c| matches!(c.result, Ok(None))), "{done:?}");
+    assert_eq!(before - taken(&path), 513 * BLOCK);
+    assert_eq!(disks.len_bytes(D), 1024 * BLOCK);
+    for block in [0, 255, 256, 767, 768, 1022, 1023] {
+        disks.read(block, D, block * BLOCK, BLOCK_BYTES);
+    }
+    let first = |c: Completion| c.result.expect("a read").expect("bytes")[0];
+    assert_eq!(all(&mut disks).into_iter().map(first).collect::<Vec<_>>(), [1, 1, 0, 0, 1, 1, 0]);
+    // One that is under way when the set goes is over when the file is free again.
+    disks.discard(4, D, 0, BLOCK_BYTES);
+    drop(disks);
+    drop(open(&path));
+}
+
+#[test]
+fn the_end_of_a_discard_signals_the_set() {
+    let folder = Folder::new("discard-event");
+    let path = folder.file("data", 64);
+    let mut disks = open(&path);
+    disks.discard(1, D, 0, BLOCK_BYTES);
+    disks.kick();
+    let mut poll = libc::pollfd { fd: disks.event_fd().expect("there is one"), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, which outlives the call.
+    assert_eq!(unsafe { libc::poll(&mut poll, 1, 10_000) }, 1);
+    let mut out = Vec::new();
+    disks.poll(&mut out);
+    assert_eq!((out.len(), disks.in_flight()), (1, 0));
+}

@@ -23,6 +23,7 @@ pub const HEEDED: &[Heeded] = &[
     row("auth_mon_ticket_ttl", "mon", "How long a ticket for monitors lasts, in seconds."),
     row("auth_service_required", "osd,file", "`cephx` or `none`: what the OSD asks of its clients."),
     row("auth_service_ticket_ttl", "mon", "How long a ticket for OSDs, managers and metadata servers lasts, in seconds."),
+    row("bdev_enable_discard", "osd", "Free room goes back to the store's device: discards, or holes in a file, beside clients' work."),
     row("cluster_addr", "osd,file", "The OSD's address for other OSDs."),
     row("cluster_network", "osd,file", "The network of which the OSD takes its address for other OSDs."),
     row("crush_location", "osd,file", "Where the OSD stands in the CRUSH map: `root=default rack=a host=b`."),

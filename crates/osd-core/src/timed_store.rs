@@ -16,11 +16,13 @@ pub struct TimedStore {
     timed: Option<(u64, Stamp)>,
     sum_ns: u64,
     count: u64,
+    /// The store gives room back to its devices: it is told the time.
+    gives_back: bool,
 }
 
 impl TimedStore {
     pub fn new(store: Box<dyn ObjectStore>) -> Self {
-        Self { store, now: Stamp(0), timed: None, sum_ns: 0, count: 0 }
+        Self { store, now: Stamp(0), timed: None, sum_ns: 0, count: 0, gives_back: false }
     }
     pub fn into_inner(self) -> Box<dyn ObjectStore> {
         self.store
@@ -29,6 +31,18 @@ impl TimedStore {
     #[inline]
     pub fn set_time(&mut self, now: Stamp) {
         self.now = now;
+    }
+    /// [`store::StoreHints::gives_back`].
+    pub fn gives_back(&mut self, on: bool) {
+        self.gives_back = on;
+        self.store.gives_back(on);
+    }
+    /// [`store::StoreHints::give_back`], if it does.
+    #[inline]
+    pub fn give_back(&mut self) {
+        if self.gives_back {
+            self.store.give_back(self.now.since(Stamp(0)));
+        }
     }
     /// [`ObjectStore::submit`].
     #[inline]

@@ -124,6 +124,15 @@ impl StoreHints for Watched {
     fn limit_memory(&mut self, bytes: usize) {
         self.inner.limit_memory(bytes);
     }
+    fn gives_back(&mut self, on: bool) {
+        self.inner.gives_back(on);
+    }
+    fn give_back(&mut self, now: Duration) {
+        self.inner.give_back(now);
+    }
+    fn given_back(&self) -> u64 {
+        self.inner.given_back()
+    }
     fn memory(&self) -> Vec<(&'static str, usize)> {
         self.inner.memory()
     }

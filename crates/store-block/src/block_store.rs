@@ -9,6 +9,7 @@ use crate::open::layout::{UNFINALIZED, VERSION};
 #[cfg(test)]
 use crate::open::layout::{WITH_ATTR_CELLS, WITH_PLACES};
 use crate::open::recover::{self, OpenError};
+use crate::place::give_back;
 use crate::rows::attr_cells;
 use crate::rows::key;
 use crate::rows::objects;
@@ -119,6 +120,10 @@ impl BlockStore {
     /// Takes what the devices have become larger by; how many bytes of data and metadata there are now. Waits: for tools, before anything is submitted.
     pub fn grow(&mut self) -> Result<(u64, u64), String> {
         self.0.get_mut().grow()
+    }
+    /// Gives all room that is free back to the data device: how many bytes. Waits: for tools, before anything is submitted.
+    pub fn trim(&mut self) -> Result<u64, String> {
+        give_back::all(self.0.get_mut())
     }
     /// Makes a store that an older program made one of this version, which that program can't read; false if it is one. Waits: for tools, before anything
     /// is submitted.
@@ -249,6 +254,15 @@ impl StoreHints for BlockStore {
         let core = self.0.get_mut();
         core.budget.limit(bytes);
         core.share_memory();
+    }
+    fn gives_back(&mut self, on: bool) {
+        give_back::set(self.0.get_mut(), on);
+    }
+    fn give_back(&mut self, now: Duration) {
+        give_back::look(self.0.get_mut(), now);
+    }
+    fn given_back(&self) -> u64 {
+        self.0.borrow().give_back.bytes()
     }
     fn oldest_io(&self) -> Option<u64> {
         self.0.borrow().io.oldest()

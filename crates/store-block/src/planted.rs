@@ -41,6 +41,12 @@ pub enum Bug {
     ReuseFreedEarly,
     /// Freed blocks are given again while an image is still on its way to them.
     ReuseWhileWriting,
+    /// Freed blocks are discarded before what freed them is durable.
+    DiscardFreedEarly,
+    /// Changes beside a record are discarded before the checkpoint is durable that has them.
+    DiscardBeforeCheckpoint,
+    /// Chunks are given to data while they are being discarded.
+    GiveWhileDiscarding,
     /// A clone's chunks are not marked as shared.
     WriteSharedInPlace,
     /// A record is taken though its images have not their crcs.

@@ -6,7 +6,7 @@
 //! | `Overlay`, `Spills` | blocks that are not at their places; changes beside records |
 //! | `Table`, `Space` | rows; where their leaves lie |
 //! | `Objects`, `Layers` | objects in memory and the numbers that they are given; omaps that clones share |
-//! | `Alloc`, `Refs` | the data device: what is in use, and what of it is shared |
+//! | `Alloc`, `Refs`, `GiveBack` | the data device: what is in use, what of it is shared, and how room goes back to it |
 //! | `Colls`, `Groups`, `Counters` | collections, what groups remember, what pools take |
 //! | `Generations`, `Inflow` | the checkpoint and which changes are whose; what of them comes into the metadata |
 //! | `Io`, `Tickets`, `Reads`, `Leaves` | what is under way on the devices, and what was read |
@@ -28,6 +28,7 @@ use crate::open::replay::Replay;
 use crate::open::superblock::Superblock;
 use crate::place::alloc::Alloc;
 use crate::place::budget::Budget;
+use crate::place::give_back::GiveBack;
 use crate::place::refs::Refs;
 use crate::place::room::Inflow;
 use crate::rows::checkpoint::Generations;
@@ -80,6 +81,8 @@ pub struct Core {
     /// Where objects' data lie.
     pub(crate) alloc: Alloc,
     pub(crate) refs: Refs,
+    /// Room that goes back to the device.
+    pub(crate) give_back: GiveBack,
     /// Omaps that are shared.
     pub(crate) layers: Layers,
     /// Blocks that are not at their places.
@@ -115,6 +118,7 @@ impl Core {
             objects: Objects::new(sb.next_nid),
             alloc: Alloc::new(sb.data_blocks, cfg.data_has_holes),
             refs: Refs::default(),
+            give_back: GiveBack::default(),
             layers: Layers::default(),
             overlay: Overlay::default(),
             colls: Colls::default(),

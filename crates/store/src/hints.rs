@@ -43,6 +43,20 @@ pub trait StoreHints {
     fn limit_memory(&mut self, bytes: usize) {
         let _ = bytes;
     }
+    /// From here on, the store gives room that is free back to its devices, as [`StoreHints::give_back`] has time for it; or does not any
+    /// more. By default it never does.
+    fn gives_back(&mut self, on: bool) {
+        let _ = on;
+    }
+    /// It is `now` by a clock of the caller's, which only goes forward. After a turn's end, and the more often the better: how long devices
+    /// take is told by these times. By default nothing happens.
+    fn give_back(&mut self, now: Duration) {
+        let _ = now;
+    }
+    /// Bytes that devices have had back since the store was opened; 0 by default.
+    fn given_back(&self) -> u64 {
+        0
+    }
     /// The operation on a device that is under way for longest, by a number of its own: one that stays the same hangs. `None`: nothing is under way, as
     /// by default. For a watchdog, which asks once a second.
     fn oldest_io(&self) -> Option<u64> {

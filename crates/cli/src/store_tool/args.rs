@@ -35,6 +35,8 @@ pub enum StoreTool {
         #[arg(long, value_parser = crate::args::parse_size)]
         size: Option<u64>,
     },
+    /// Give all free room back: a device is told what it may forget (TRIM), a file gets holes. Says how many bytes that are.
+    Trim,
     /// Bring a store of an older humboldt to this version: it fills better, and snapshots cost less. The older program can't open it
     /// any more.
     Finalize,

@@ -111,6 +111,12 @@ pub fn run(args: &StoreArgs) -> Result<()> {
             say::println!("{data} bytes of data, {meta} of metadata");
             Ok(())
         }
+        StoreTool::Trim => {
+            let mut offline = Offline::open(folder, true)?;
+            let bytes = offline.store.trim().map_err(anyhow::Error::msg).with_context(|| folder.display().to_string())?;
+            say::println!("{bytes} bytes of free room given back");
+            Ok(())
+        }
         StoreTool::Finalize => {
             let said = match osd::store::finalize(folder)? {
                 true => "it is of this version now: an older humboldt can't open it any more",

@@ -17,6 +17,8 @@ pub enum FaultKind {
     NoSpace,
     /// A flush fails: what it should have covered may be lost for good, whatever later flushes say.
     FlushError,
+    /// A device that does not discard, and says so; some sectors are forgotten.
+    DiscardError,
     /// A read gives one bit wrong, and does not say so.
     FlipRead,
     /// A write stores one bit wrong, and does not say so.
@@ -39,6 +41,7 @@ pub(crate) enum OpKind {
     Read,
     Write,
     Flush,
+    Discard,
 }
 
 #[derive(Debug, Default)]
@@ -93,20 +96,23 @@ impl Faults {
 impl FaultKind {
     fn fits(self, op: OpKind) -> bool {
         match self {
-            Self::Error | Self::Short => op != OpKind::Flush,
+            Self::Error | Self::Short => matches!(op, OpKind::Read | OpKind::Write),
             Self::NoSpace | Self::FlipWrite => op == OpKind::Write,
             Self::FlipRead => op == OpKind::Read,
             Self::FlushError => op == OpKind::Flush,
+            Self::DiscardError => op == OpKind::Discard,
         }
     }
     /// The error that the caller sees; `None`: none.
     pub(crate) fn error(self, op: OpKind, dev: Dev, offset: u64, len_bytes: usize, rng: &mut Rng) -> Option<DiskError> {
         const EIO: i32 = 5;
+        const EOPNOTSUPP: i32 = 95;
         Some(match (self, op) {
             (Self::FlipRead | Self::FlipWrite, _) => return None,
             (Self::NoSpace, _) => DiskError::NoSpace { dev, offset, len_bytes },
             (Self::Short, _) => DiskError::Short { dev, offset, len_bytes, done_bytes: rng.below(len_bytes as u64) as usize & !511 },
             (_, OpKind::Flush) => DiskError::Flush { dev, errno: EIO },
+            (_, OpKind::Discard) => DiskError::Discard { dev, offset, len_bytes, errno: EOPNOTSUPP },
             (_, OpKind::Read) => DiskError::Read { dev, offset, len_bytes, errno: EIO },
             (_, OpKind::Write) => DiskError::Write { dev, offset, len_bytes, errno: EIO },
         })

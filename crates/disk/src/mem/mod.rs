@@ -8,9 +8,9 @@ pub use fault::{Fault, FaultKind};
 pub use image::Image;
 pub(crate) use image::{Block, Blocks};
 
-use crate::BLOCK_BYTES;
 use crate::crash::Recording;
 use crate::disks::{Completion, Dev, Disks, Durability, Token};
+use crate::{AlignedBuf, BLOCK_BYTES};
 use base::Rng;
 use bytes::Bytes;
 use fault::{Faults, OpKind};
@@ -58,6 +58,8 @@ struct Op {
 enum Work {
     Read,
     Write(Vec<Bytes>, Durability),
+    /// With the bytes that are there from then on. So it is a write, but for the counts.
+    Discard(Vec<Bytes>),
     Flush,
 }
 
@@ -71,6 +73,8 @@ pub struct Traffic {
     /// Of the writes, those that were durable ones.
     pub durable_writes: u64,
     pub flushes: u64,
+    pub discards: u64,
+    pub discarded_bytes: u64,
 }
 
 #[derive(Debug)]
@@ -157,7 +161,7 @@ impl MemDisks {
         let mut inner = self.lock();
         let is_slow = |op: &Op| match slow {
             Slow::Device(dev) => op.dev == dev,
-            Slow::Volatile => matches!(op.work, Work::Write(_, Durability::Volatile)),
+            Slow::Volatile => matches!(op.work, Work::Write(_, Durability::Volatile) | Work::Discard(_)),
         };
         let late = rng.chance(1, late);
         let may: Vec<usize> = (0..inner.under_way.len()).filter(|n| is_slow(&inner.under_way[*n]) == late).collect();
@@ -295,6 +299,13 @@ impl Disks for MemDisks {
     }
     fn flush(&mut self, token: Token, dev: Dev) {
         self.lock().queue(token, dev, 0, 0, Work::Flush);
+    }
+    /// Leaves garbage there: a store that still looks at it shall notice.
+    fn discard(&mut self, token: Token, dev: Dev, offset: u64, len_bytes: usize) {
+        let mut garbage = vec![0; len_bytes];
+        Rng::new(offset ^ token << 32).fill(&mut garbage);
+        let garbage = vec![AlignedBuf::padded(&garbage).freeze()];
+        self.lock().queue(token, dev, offset, len_bytes, Work::Discard(garbage));
     }
     fn kick(&mut self) {
         self.lock().kick();

@@ -18,8 +18,12 @@ impl Op {
         match self.work {
             Work::Read => OpKind::Read,
             Work::Write(..) => OpKind::Write,
+            Work::Discard(_) => OpKind::Discard,
             Work::Flush => OpKind::Flush,
         }
+    }
+    fn changes(&self) -> bool {
+        matches!(self.work, Work::Write(..) | Work::Discard(_))
     }
     fn overlaps(&self, other: &Op) -> bool {
         let end = |op: &Op| op.offset + op.len_bytes as u64;
@@ -35,13 +39,14 @@ impl Inner {
         let end = offset.checked_add(len_bytes as u64).expect("an end");
         assert!(end <= self.base.len_bytes(dev), "{len_bytes} bytes at {offset} are not within device {}", dev.0);
         assert!(len_bytes > 0 || matches!(op.work, Work::Flush), "a transfer of something");
-        if matches!(op.work, Work::Write(..)) {
-            let mut others = self.queued.iter().chain(&self.under_way).filter(|o| matches!(o.work, Work::Write(..)));
+        if op.changes() {
+            let mut others = self.queued.iter().chain(&self.under_way).filter(|o| o.changes());
             assert!(!others.any(|o| o.overlaps(&op)), "two writes to a block at device {} offset {offset} are under way together", dev.0);
         }
         // A flush covers what had completed when it was queued, so that moment is what is recorded.
         let recorded = match (&mut self.recording, &op.work) {
             (Some(recording), Work::Write(bufs, durability)) => Some(recording.write(dev, offset, bufs, *durability)),
+            (Some(recording), Work::Discard(bufs)) => Some(recording.write(dev, offset, bufs, Durability::Volatile)),
             (Some(recording), Work::Flush) => Some(recording.flush(dev)),
             _ => None,
         };
@@ -74,6 +79,10 @@ impl Inner {
                     traffic.written_bytes += op.len_bytes as u64;
                     traffic.durable_writes += (*durability == Durability::Durable) as u64;
                 }
+                Work::Discard(_) => {
+                    traffic.discards += 1;
+                    traffic.discarded_bytes += op.len_bytes as u64;
+                }
                 Work::Flush => traffic.flushes += 1,
             }
             self.under_way.push(op);
@@ -104,7 +113,7 @@ impl Inner {
             recording.done(recorded, error.is_none());
         }
         let result = match (&op.work, &error) {
-            (Work::Write(bufs, _), _) => {
+            (Work::Write(bufs, _) | Work::Discard(bufs), _) => {
                 self.land(&op, bufs, error.as_ref());
                 error.map_or(Ok(None), Err)
             }
@@ -118,7 +127,7 @@ impl Inner {
     /// Completes the oldest operation that is under way, after its process.
     pub(super) fn land_unheard(&mut self) {
         let oldest = &mut self.under_way[0];
-        if let (Work::Write(..), None, Some(recording)) = (&oldest.work, oldest.fault, &mut self.recording) {
+        if let (Work::Write(..) | Work::Discard(_), None, Some(recording)) = (&oldest.work, oldest.fault, &mut self.recording) {
             oldest.recorded.take().into_iter().for_each(|op| recording.landed(op));
         }
         self.finish(0);

@@ -1,7 +1,6 @@
 //! Memory disks: order, faults, and crash states whose possible outcomes are counted by hand.
 
 use super::*;
-use crate::AlignedBuf;
 use crate::{CrashStates, DiskError, Event, Tear};
 
 fn buf(byte: u8, blocks: usize) -> Vec<Bytes> {
@@ -257,4 +256,21 @@ fn a_recording_of_the_end_has_the_end_of_a_whole_one() {
         assert_eq!(states[0], states[1], "seed {seed}");
         assert!(states[0].0 > 0, "something is open");
     }
+
+#[test]
+fn a_discard_may_be_undone_and_takes_nothing_that_is_written_later() {
+    let mut disks = MemDisks::new(&[1 << 20]);
+    disks.write(1, D, 0, buf(1, 3), Durability::Durable);
+    disks.kick();
+    disks.record();
+    disks.discard(2, D, 0, 2 * BLOCK_BYTES);
+    disks.kick();
+    disks.write(3, D, 4096, buf(3, 1), Durability::Durable);
+    disks.kick();
+    let traffic = disks.traffic(D);
+    assert_eq!((traffic.writes, traffic.discards, traffic.discarded_bytes), (2, 1, 2 * 4096));
+    let garbage = first_byte(&mut disks, D, 0);
+    assert_ne!(garbage, 1);
+    let expected = std::collections::BTreeSet::from([vec![1, 3, 1], vec![garbage, 3, 1]]);
+    assert_eq!(outcomes(&disks, Tear::Never, &[(D, 0), (D, 1), (D, 2)]), expected);
 }

@@ -31,6 +31,8 @@ const WRITE_HEADER: usize = 40;
 const INIT_FLAGS: u32 = 1 | 1 << 5 | 1 << 15 | 1 << 22;
 /// No page of it in the kernel's cache: that would answer in the device's place.
 const OPEN_DIRECT: u32 = 1;
+/// The mode of a call that punches a hole.
+const HOLE: u32 = (libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE) as u32;
 /// Nothing of it changes: seconds that names and sizes are remembered.
 const VALID_S: u64 = 3600;
 
@@ -49,6 +51,7 @@ mod op {
     pub const INTERRUPT: u32 = 36;
     pub const DESTROY: u32 = 38;
     pub const BATCH_FORGET: u32 = 42;
+    pub const FALLOCATE: u32 = 43;
 }
 
 /// Little fields one behind the other, as the protocol's structures have them.
@@ -204,6 +207,11 @@ impl Disk {
                 (Ask::Write { at, len }, done.map(|()| Fields::default().u32(len as u32).u32(0).0))
             }
             op::FSYNC => (Ask::Flush, Ok(Vec::new())),
+            // A loop device's discard, or a hole that is punched: nothing else is known here.
+            op::FALLOCATE if u32_at(body, 24) == HOLE => {
+                let len = u64_at(body, 16);
+                (Ask::Discard { at, len }, sys::punch(self.file.as_raw_fd(), at, len).map(|()| Vec::new()).map_err(errno))
+            }
             _ => return None,
         };
         Some((self.device.answers(sys::monotonic_ns(), ask), done))

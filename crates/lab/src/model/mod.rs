@@ -5,6 +5,7 @@
 //!               │ full: writes wait for the medium      ▲
 //!   flush ──────┴── everything, and flush_us ───────────┘        read ──▶ medium
 //! ```
+//! `discard_us` is how long a device answers nothing else while it discards, as cheap SSDs do; without it, a discard takes no time.
 //! A device without `flush_us` takes flushes for nothing: it has power-loss protection, or ignores them. What a cache gathers is drained in
 //! order, without seeks. One request is served at a time. Several of them in a row are an [`Array`]. `fuse` is the file that behaves so, below
 //! a loop device.
@@ -27,6 +28,7 @@ pub enum Ask {
     Read { at: u64, len: u64 },
     Write { at: u64, len: u64 },
     Flush,
+    Discard { at: u64, len: u64 },
 }
 
 /// A device, as far as its time goes. All times are ns on one clock.
@@ -35,6 +37,7 @@ pub struct Device {
     seek_ns: u64,
     medium_ns: f64,
     flush_ns: u64,
+    discard_ns: u64,
     cache: f64,
     cache_ns: f64,
     /// Where the medium is when it is free, and when that is.
@@ -56,6 +59,7 @@ impl Device {
             seek_ns: us(model.seek_us),
             medium_ns: rate(model.mib_s),
             flush_ns: us(model.flush_us),
+            discard_ns: us(model.discard_us),
             cache: model.cache_mib.unwrap_or(0).max(0) as f64 * MIB,
             cache_ns: rate(model.cache_mib_s),
             head: 0,
@@ -72,6 +76,13 @@ impl Device {
             Ask::Read { at, len } => self.medium(now, at, len),
             Ask::Write { len, .. } if self.cache > 0.0 => self.gather(now, len),
             Ask::Write { at, len } => self.medium(now, at, len),
+            Ask::Discard { .. } if self.discard_ns == 0 => now,
+            Ask::Discard { .. } => {
+                // It does nothing else meanwhile, and its cache takes nothing in.
+                self.free_at = now.max(self.free_at).max(self.entry_at) + self.discard_ns;
+                self.entry_at = self.free_at;
+                self.free_at
+            }
             Ask::Flush if self.flush_ns == 0 => now,
             Ask::Flush => {
                 let start = now.max(self.free_at).max(self.entry_at);
@@ -181,6 +192,18 @@ mod tests {
         assert!((12_000 * US..=13_000 * US).contains(&(flushed - written + 1000 * US)), "{flushed}");
         let mut protected = device(Model { flush_us: None, ..model });
         assert_eq!(protected.answers(5, Ask::Flush), 5);
+    }
+
+    #[test]
+    fn a_discard_stalls_what_comes_behind_it() {
+        let kib = 1u64 << 10;
+        let model = Model { mib_s: Some(400), cache_mib: Some(4), cache_mib_s: Some(400), discard_us: Some(20_000), ..Model::default() };
+        let mut ssd = device(model.clone());
+        assert_eq!(ssd.answers(0, Ask::Discard { at: 0, len: 1 << 24 }), 20_000 * US);
+        let write = ssd.answers(5_000 * US, Ask::Write { at: 0, len: 4 * kib });
+        assert!((20_000 * US..20_010 * US).contains(&write), "{write}");
+        assert!(ssd.answers(5_000 * US, Ask::Read { at: 0, len: 4 * kib }) >= 20_000 * US);
+        assert_eq!(device(Model { discard_us: None, ..model }).answers(7, Ask::Discard { at: 0, len: 1 << 24 }), 7);
     }
 
     #[test]

@@ -195,7 +195,7 @@ fn check_device(device: &Spanned<Device>) -> Checked {
         return Err(wrong(span, format!("device {}: the kernel throttles block devices: a loop, ram or path is wanted", d.name)));
     }
     let (m, t) = (d.model.clone().unwrap_or_default(), d.throttle.clone().unwrap_or_default());
-    let numbers = [m.seek_us, m.flush_us, m.cache_mib].into_iter().chain([m.mib_s, m.cache_mib_s]);
+    let numbers = [m.seek_us, m.flush_us, m.cache_mib, m.discard_us].into_iter().chain([m.mib_s, m.cache_mib_s]);
     let rates = [t.read_iops, t.write_iops, t.read_mib_s, t.write_mib_s];
     if numbers.flatten().any(|n| n < 0) || rates.into_iter().chain([m.mib_s, m.cache_mib_s]).flatten().any(|n| n < 1) {
         return Err(wrong(span, format!("device {}: times are 0 or more, rates 1 or more", d.name)));

@@ -118,6 +118,9 @@ pub struct Model {
     pub flush_us: Option<i64>,
     pub cache_mib: Option<i64>,
     pub cache_mib_s: Option<i64>,
+    /// For so long it answers nothing while it discards.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discard_us: Option<i64>,
     /// So many of them in a row (RAID 0), by stripes of so many KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disks: Option<i64>,

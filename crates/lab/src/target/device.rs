@@ -114,6 +114,7 @@ impl Backing {
             ("--flush-us", m.flush_us),
             ("--cache-mib", m.cache_mib),
             ("--cache-mib-s", m.cache_mib_s),
+            ("--discard-us", m.discard_us),
             ("--disks", m.disks),
             ("--stripe-kib", m.stripe_kib),
         ];

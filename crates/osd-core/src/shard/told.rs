@@ -219,7 +219,7 @@ impl Shard {
     pub(super) fn refresh_gauges(&mut self, pinged: usize) {
         let primary = self.told().primaries().count() as u64;
         let all = self.sh.bounds.num_pgs as u64;
-        let fs = self.sh.store.statfs();
+        let (fs, given_back) = (self.sh.store.statfs(), self.sh.store.given_back());
         let perf = &mut self.sh.counters.perf;
         for (c, v) in [
             (C::numpg, all),
@@ -229,6 +229,7 @@ impl Shard {
             (C::stat_bytes, fs.total),
             (C::stat_bytes_used, fs.used()),
             (C::stat_bytes_avail, fs.available),
+            (C::discarded_bytes, given_back),
         ] {
             perf.set(c, v);
         }

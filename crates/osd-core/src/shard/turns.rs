@@ -32,6 +32,7 @@ impl Shard {
     /// The store has what it was given for now.
     fn seal(&mut self) {
         self.sh.store.turn_end();
+        self.sh.store.give_back();
     }
     /// Takes what is durable. True if something came of it that the store is to hear of.
     fn settle(&mut self, cx: &mut EventCx<'_>) -> bool {
@@ -117,6 +118,7 @@ impl Shard {
             cx.out.push(Effect::Stop { why: Some(why) });
         }
         self.compactions.answer(&*self.sh.store, cx);
+        self.sh.store.give_back();
         self.removals.work.tick();
         self.replay_peers(cx);
         self.peer_waiting(cx);

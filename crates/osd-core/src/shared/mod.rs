@@ -113,6 +113,7 @@ impl Shared {
         self.log_bounds = LogBounds::of(&self.config);
         self.bounds.configure(&self.config);
         self.bound_caches();
+        self.store.gives_back(self.config.get("bdev_enable_discard") == Some("true"));
         self.counters.history.configure(&self.config);
     }
     /// The process can spare so many bytes for the store's caches from now on.

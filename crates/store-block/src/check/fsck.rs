@@ -351,7 +351,8 @@ impl Core {
         }
     }
 
-    /// The allocator's blocks, without those that are free as soon as they may be.
+    /// The allocator's blocks, without those that are free as soon as they may be: when the record is durable that freed them, or their
+    /// discard has ended.
     fn blocks_in_use(&self) -> Vec<u16> {
         let mut used = self.alloc.used_map().to_vec();
         for (place, blocks) in self.alloc.aside() {
@@ -359,6 +360,7 @@ impl Core {
                 used[(block / CHUNK_BLOCKS) as usize] &= !(1 << (block % CHUNK_BLOCKS));
             }
         }
+        self.alloc.withheld().for_each(|chunk| used[chunk as usize] = 0);
         used
     }
     fn check_space(&self, report: &mut FsckReport, owned: &Owned) {

@@ -10,6 +10,7 @@ use crate::data::load::{LONE_TXNS, Load};
 use crate::data::overlay::Content;
 use crate::data::wal::{Header, Sealed};
 use crate::open::layout::{BLOCK, DATA, WAL, WAL_FIRST};
+use crate::place::give_back;
 use crate::planted::{Bug, planted};
 use crate::state::Core;
 use bytes::Bytes;
@@ -179,7 +180,10 @@ impl Core {
         let result = match (&purpose, c.result) {
             // Whatever it is, a record that comes there will tell.
             (Purpose::Zeros, Err(_)) => return self.log.give_up_zeros(),
-            (Purpose::Read(_) | Purpose::Leaf { .. } | Purpose::Leaves { .. } | Purpose::ReplayImage { .. }, Err(e)) => Err(e.to_string()),
+            (
+                Purpose::Read(_) | Purpose::Leaf { .. } | Purpose::Leaves { .. } | Purpose::ReplayImage { .. } | Purpose::Discard(_),
+                Err(e),
+            ) => Err(e.to_string()),
             (_, Err(e)) => {
                 // What is on the device is not known any more.
                 return self.stop(advice(&e, &self.cfg.place(e.dev())));
@@ -220,6 +224,7 @@ impl Core {
             Purpose::Zeros => self.log.zeros_done(),
             Purpose::Flush => self.flushed(),
             Purpose::Superblock => self.checkpoint_done(),
+            Purpose::Discard(run) => give_back::ended(self, run, bytes.err()),
         }
     }
 

@@ -58,6 +58,8 @@ pub enum Purpose {
     Zeros,
     Flush,
     Superblock,
+    /// These chunks of the data device are given back to it.
+    Discard(std::ops::Range<u64>),
 }
 
 /// Neighbouring blocks of a device.
@@ -171,6 +173,7 @@ enum Does {
     Read,
     Write,
     Flush,
+    Discard,
 }
 
 /// The devices, and what is under way on them.
@@ -178,6 +181,7 @@ pub struct Io {
     disks: Box<dyn Disks>,
     under_way: Numbers<UnderWay>,
     last: u64,
+    discards: u64,
     wrote: Wrote,
     /// Memory for what has completed.
     done: Vec<Completion>,
@@ -194,20 +198,37 @@ pub struct Wrote {
     pub zeros: u64,
     pub flushes: u64,
     pub reads: u64,
+    pub discarded: u64,
 }
 
 impl Io {
     pub fn new(disks: Box<dyn Disks>) -> Self {
-        Self { disks, under_way: Numbers::default(), last: 0, wrote: Wrote::default(), done: Vec::new() }
+        Self { disks, under_way: Numbers::default(), last: 0, discards: 0, wrote: Wrote::default(), done: Vec::new() }
     }
     fn token(&mut self, purpose: Purpose, dev: Dev, does: Does) -> u64 {
         self.last += 1;
         self.under_way.insert(self.last, UnderWay { purpose, dev, does });
         self.last
     }
-    /// What was started first of all that is under way. It looks at each, and so is for a watchdog: on a way that is gone often it has no place.
+    /// What was started first of all that is under way, but for discards, which nothing waits for. It looks at each, and so is for a
+    /// watchdog: on a way that is gone often it has no place.
     pub fn oldest(&self) -> Option<u64> {
-        self.under_way.keys().min().copied()
+        self.oldest_of(|under_way| !matches!(under_way.does, Does::Discard))
+    }
+    /// The oldest read of a device; it looks at all that is under way.
+    pub fn oldest_read(&self, dev: Dev) -> Option<u64> {
+        self.oldest_of(|under_way| matches!(under_way.does, Does::Read) && under_way.dev == dev)
+    }
+    fn oldest_of(&self, is_one: impl Fn(&UnderWay) -> bool) -> Option<u64> {
+        self.under_way.iter().filter(|(_, under_way)| is_one(under_way)).map(|(token, _)| *token).min()
+    }
+    /// The number of the operation that was started last.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+    /// Operations that were started, but for discards.
+    pub fn asked(&self) -> u64 {
+        self.last - self.discards
     }
     /// What that operation does, and on which device.
     pub fn describe(&self, token: u64) -> Option<(&'static str, Dev)> {
@@ -216,6 +237,7 @@ impl Io {
             Does::Read => "reading",
             Does::Write => "writing",
             Does::Flush => "flushing",
+            Does::Discard => "discarding",
         };
         Some((does, *dev))
     }
@@ -278,6 +300,12 @@ impl Io {
         self.wrote.flushes += 1;
         let token = self.token(Purpose::Flush, dev, Does::Flush);
         self.disks.flush(token, dev);
+    }
+    pub fn discard(&mut self, purpose: Purpose, dev: Dev, block: u64, blocks: u64) {
+        self.wrote.discarded += blocks;
+        self.discards += 1;
+        let token = self.token(purpose, dev, Does::Discard);
+        self.disks.discard(token, dev, block * BLOCK, (blocks * BLOCK) as usize);
     }
     /// Memory for what has completed, empty, which is to be put back.
     pub fn take_done(&mut self) -> Vec<Completion> {

@@ -12,9 +12,11 @@
 use crate::open::layout::CHUNK_BLOCKS;
 use crate::place::gaps::{Gaps, gap};
 use crate::place::maxima::Maxima;
+use crate::place::trim::Trim;
 use crate::planted::{Bug, planted};
 use crate::rows::codec::Corrupt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 
 /// Chunks of a page; a page is a row of 4 KiB.
 const PAGE_CHUNKS: usize = 2048;
@@ -58,6 +60,10 @@ pub struct Alloc {
     gaps: Gaps,
     /// Empty chunks that are kept for metadata.
     kept: u64,
+    /// Where the device is to have room back: chunks that may go.
+    trim: Option<Box<Trim>>,
+    /// Empty chunks that are being discarded: in use here until that has ended, and free in what is stored.
+    withheld: BTreeSet<usize>,
     /// What finds no run that is long enough is taken in pieces: all that is free is available.
     in_pieces: bool,
 }
@@ -72,6 +78,12 @@ struct Ripe {
 impl Ripe {
     fn new(chunks: usize) -> Self {
         Self { chunks: vec![0; chunks / 64], empty: Maxima::new(chunks, |_| 0) }
+    }
+    /// An empty chunk has lost its data's room, too.
+    fn forget(&mut self, chunk: usize, used: &[u16]) {
+        self.chunks[chunk / 64] &= !(1 << (chunk % 64));
+        let bits = &self.chunks;
+        self.empty.changed(chunk, 1, used.len(), |chunk| u8::from(used[chunk] == 0 && Self::has(bits, chunk)));
     }
     fn has(chunks: &[u64], chunk: usize) -> bool {
         chunks[chunk / 64] & 1 << (chunk % 64) != 0
@@ -108,6 +120,8 @@ impl Alloc {
             lent_most: 0,
             gaps: Gaps::default(),
             kept: 0,
+            trim: None,
+            withheld: BTreeSet::new(),
             in_pieces: false,
         };
         alloc.count();
@@ -154,11 +168,13 @@ impl Alloc {
         assert_eq!(self.aside_blocks, self.aside.iter().map(|a| a.blocks).sum::<u64>());
         assert!(self.aside.iter().all(|a| self.is_used(a.place, a.blocks)), "what is aside is not free yet");
         assert!(self.lent.iter().all(|chunk| self.used[*chunk] == FULL), "what is lent is in use");
+        assert!(self.withheld.iter().all(|chunk| self.used[*chunk] == FULL && !self.lent.contains(chunk)), "what is discarded is no one's");
     }
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
         let ripe = self.ripe.as_ref().map_or(0, |r| r.chunks.len() * 8 + r.empty.memory());
-        self.used.len() * 2 + self.empty.memory() + self.fitting.memory() + ripe + self.aside.capacity() * size_of::<Aside>()
+        let trim = self.trim.as_ref().map_or(0, |trim| trim.memory());
+        self.used.len() * 2 + self.empty.memory() + self.fitting.memory() + ripe + trim + self.aside.capacity() * size_of::<Aside>()
     }
     /// Blocks that can be allocated now, if what needs them is small enough.
     #[cfg(test)]
@@ -253,6 +269,18 @@ impl Alloc {
     }
 
     fn set(&mut self, chunk: usize, to: u16) {
+        let from = self.used[chunk];
+        self.count_as(chunk, to);
+        if to == 0
+            && from != 0
+            && let Some(trim) = &mut self.trim
+        {
+            trim.emptied(chunk as u64);
+        }
+        self.dirty.insert(chunk / PAGE_CHUNKS);
+    }
+    /// The chunk's blocks in use are others now; not what is stored of it.
+    fn count_as(&mut self, chunk: usize, to: u16) {
         let from = std::mem::replace(&mut self.used[chunk], to);
         self.free_blocks = self.free_blocks + u64::from(from.count_ones()) - u64::from(to.count_ones());
         let (was, is) = self.gaps.change(from, to);
@@ -271,7 +299,53 @@ impl Alloc {
                 ripe.empty.changed(chunk, was, used.len(), |chunk| u8::from(used[chunk] == 0 && Ripe::has(bits, chunk)));
             }
         }
-        self.dirty.insert(chunk / PAGE_CHUNKS);
+    }
+
+    /// From here on, chunks are noted that the device may have back; or none is, and those are forgotten that were.
+    pub fn note_emptied(&mut self, on: bool) {
+        if on != self.trim.is_some() {
+            self.trim = on.then(Box::default);
+        }
+    }
+    /// The chunks that may go, if they are noted.
+    pub fn trim(&mut self) -> Option<&mut Trim> {
+        self.trim.as_deref_mut()
+    }
+    /// All empty chunks may go: for a tool that has seen to it that nothing stored names them.
+    pub fn all_ready(&mut self) {
+        let trim = self.trim.get_or_insert_default();
+        (0..self.chunks).filter(|chunk| self.used[*chunk] == 0).for_each(|chunk| trim.put_ready(chunk as u64));
+    }
+    /// Takes a run of chunks to be discarded: no other has them until [`Alloc::discarded`].
+    pub fn withhold(&mut self, min: u64, max: u64) -> Option<Range<u64>> {
+        let (used, aside) = (&self.used, &self.aside);
+        let is_early = |chunk: u64| {
+            let of_chunk = aside.iter().filter(|a| a.place / CHUNK_BLOCKS == chunk);
+            planted(Bug::DiscardFreedEarly) && of_chunk.fold(used[chunk as usize], |used, a| used & !mask(a.place, a.blocks)) == 0
+        };
+        let run = self.trim.as_mut()?.take_run(min, max, |chunk| used[chunk as usize] == 0 || is_early(chunk))?;
+        for chunk in run.clone().filter(|_| !planted(Bug::GiveWhileDiscarding)) {
+            if self.used[chunk as usize] == 0 {
+                self.count_as(chunk as usize, FULL);
+                self.withheld.insert(chunk as usize);
+            }
+        }
+        Some(run)
+    }
+    /// The run is free again. The next write to it is one into a hole, where there are holes.
+    pub fn discarded(&mut self, run: Range<u64>) {
+        for chunk in run.map(|chunk| chunk as usize) {
+            if self.withheld.remove(&chunk) {
+                self.count_as(chunk, 0);
+                if let Some(ripe) = &mut self.ripe {
+                    ripe.forget(chunk, &self.used);
+                }
+            }
+        }
+    }
+    /// Chunks that are being discarded.
+    pub fn withheld(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        self.withheld.iter().map(|chunk| *chunk as u64)
     }
 
     /// The next empty chunk, from where the last one was found; neighbours follow each other where there are any.
@@ -383,6 +457,11 @@ impl Alloc {
         self.aside.push_back(Aside { seq, place, blocks });
         self.gaps.came(blocks);
         self.aside_blocks += blocks;
+        if planted(Bug::DiscardFreedEarly)
+            && let Some(trim) = &mut self.trim
+        {
+            trim.put_ready(place / CHUNK_BLOCKS);
+        }
         self.dirty.insert(place as usize / CHUNK_BLOCKS as usize / PAGE_CHUNKS);
     }
     /// Makes free what records up to `durable` freed, but what is `busy` (someone still writes to it).
@@ -417,6 +496,7 @@ impl Alloc {
             if !planted(Bug::StoreLent) {
                 self.lent.range(first..first + PAGE_CHUNKS).for_each(|chunk| chunks[chunk - first] = 0);
             }
+            self.withheld.range(first..first + PAGE_CHUNKS).for_each(|chunk| chunks[chunk - first] = 0);
             // All pages of a large device may have changed, and this is one step: it is to be as fast as memory is.
             let mut bytes = vec![0; 2 * PAGE_CHUNKS];
             bytes.chunks_exact_mut(2).zip(&chunks).for_each(|(to, used)| to.copy_from_slice(&used.to_le_bytes()));

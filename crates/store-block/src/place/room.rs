@@ -104,6 +104,11 @@ fn promised_chunks(core: &Core) -> u64 {
     chunks.min(core.queue.promised_blocks().saturating_sub(core.alloc.gap_blocks()).div_ceil(CHUNK_BLOCKS))
 }
 
+/// Empty chunks that nothing was promised.
+pub fn spare_chunks(core: &Core) -> u64 {
+    core.room().chunks().saturating_sub(promised_chunks(core))
+}
+
 impl Core {
     /// Bytes of rows that changed since the last checkpoint began, and how many rows.
     fn recent(&self) -> (u64, u64) {
@@ -250,7 +255,10 @@ impl Core {
     /// Sizes and use of the devices.
     pub fn fill(&self, fs: &mut StoreStatfs) {
         let waiting = self.inflow.frozen.0 + self.queue.promised_bytes();
-        let room = self.room_with(self.recent().0.max(self.inflow.most.saturating_sub(waiting)));
+        let mut room = self.room_with(self.recent().0.max(self.inflow.most.saturating_sub(waiting)));
+        // Those that are being discarded are as good as free.
+        let withheld = self.alloc.withheld().len() as u64 * CHUNK_BLOCKS;
+        (room.data_free, room.data_empty) = (room.data_free + withheld, room.data_empty + withheld);
         let (total, available) = room.available();
         (fs.total, fs.available) = (total * BLOCK, available * BLOCK);
         fs.internal_metadata = ((self.space.live() * BLOCK) as i64).saturating_sub(fs.omap_allocated).max(0);

@@ -4,6 +4,7 @@ mod bounds;
 mod conformance;
 pub(crate) mod crash;
 mod fill;
+mod give_back;
 mod index_parts;
 mod large;
 mod large_attrs;

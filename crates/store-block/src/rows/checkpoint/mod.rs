@@ -21,6 +21,7 @@ use crate::data::io::Purpose;
 use crate::data::wal::Ring;
 use crate::open::layout::{BLOCK, DATA, META, ON_DATA};
 use crate::open::superblock::{EXTENTS_MAX, Superblock, encode_list};
+use crate::place::give_back;
 use crate::planted::{Bug, planted};
 use crate::rows::key;
 use crate::rows::meta::entry::LeafRef;
@@ -258,6 +259,9 @@ impl Core {
         self.copy_rows();
         self.table.put(&[key::COUNTERS], Val::Row(self.counters.encode()));
         self.freeze_inflow();
+        if let Some(trim) = self.alloc.trim() {
+            trim.freeze();
+        }
         self.replay.freeze();
         self.table.freeze();
         self.generations.begin(Checkpoint {
@@ -290,6 +294,9 @@ impl Core {
             rows: self.table.frozen().map_or(0, |f| f.rows().len()),
             merged: 0,
         });
+        if planted(Bug::DiscardBeforeCheckpoint) {
+            give_back::discard_spills(self);
+        }
         if planted(Bug::TrimEarly) {
             self.log.trim(self.log.ring().head);
         }
@@ -408,6 +415,7 @@ impl Core {
         self.spills.free(c.seq, &mut self.alloc);
         self.inflow_merged();
         self.log.trim(c.at);
+        give_back::durable(self);
         self.replay.done();
         self.share_memory();
     }

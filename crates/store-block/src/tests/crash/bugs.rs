@@ -1,6 +1,6 @@
 //! The block store's planted bugs, each with the setting that provokes it soonest, and that all of them are noticed.
 
-use super::setting::{CHURN, COPIES, ROUND, SETTINGS, SPILLS, STEADY};
+use super::setting::{CHURN, COPIES, DISCARDS, ROUND, SETTINGS, SPILLS, STEADY};
 use super::subject::Block;
 use super::{by_turns, share};
 use crate::planted::Bug;
@@ -15,7 +15,13 @@ const fn from(bug: Bug, seed: u64) -> (Bug, u64, u64) {
     (bug, seed, SETTINGS)
 }
 
-pub const BUGS: [(Bug, u64, u64); 49] = [
+/// In the lives whose store gives room back.
+const fn discarding(bug: Bug, setting: u64) -> (Bug, u64, u64) {
+    let (bug, setting, again) = on(bug, setting);
+    (bug, DISCARDS + setting, again)
+}
+
+pub const BUGS: [(Bug, u64, u64); 52] = [
     on(Bug::AckBeforeDurable, 0),
     on(Bug::AckOutOfOrder, 0),
     on(Bug::VolatileRecord, 0),
@@ -50,6 +56,9 @@ pub const BUGS: [(Bug, u64, u64); 49] = [
     on(Bug::VolatileSpill, SPILLS),
     on(Bug::TakeMissingSpill, SPILLS),
     on(Bug::ReuseSpill, SPILLS),
+    discarding(Bug::DiscardFreedEarly, 0),
+    discarding(Bug::DiscardBeforeCheckpoint, SPILLS),
+    discarding(Bug::GiveWhileDiscarding, 5),
     on(Bug::DropSharedLayer, 0),
     on(Bug::ForgetLayers, 0),
     on(Bug::WriteLayer, 0),
@@ -72,7 +81,7 @@ pub const BUGS: [(Bug, u64, u64); 49] = [
 
 #[test]
 fn nothing_is_noticed_where_nothing_is_planted() {
-    for seed in by_turns((0..SETTINGS).chain(SPILLS..ROUND)) {
+    for seed in by_turns((0..SETTINGS).chain(SPILLS..ROUND).chain(DISCARDS..DISCARDS + SETTINGS)) {
         bugs::one_seed::<Block>(seed).unwrap_or_else(|e| panic!("{e}"));
     }
 }

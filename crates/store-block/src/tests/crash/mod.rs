@@ -100,6 +100,13 @@ fn paced_checkpoints_lose_nothing() {
     }
 }
 
+/// Lives whose store gives room back while they last: what is discarded is garbage from then on, or from the middle of it, or as it was.
+#[test]
+fn discards_lose_nothing() {
+    let (k, n) = share();
+    states(setting::DISCARDS + SEEDS_OF_ALL * (k - 1) / n, from_env("DISCARD_STATES").unwrap_or(30_000) / n, 0);
+}
+
 /// Lives that once found a mistake: what a transaction waits for was read for ever; a half transaction became durable; a log filled while a
 /// checkpoint lagged, and the next one could not begin; blocks that a transaction of many
 /// needs were read for ever, since the first went while the last came; a record that an epoch had left behind was taken in place of the next one's.

@@ -30,6 +30,8 @@ pub struct Opening {
     pipeline: Option<usize>,
     /// Milliseconds that a start may take to replay the log; `None`: as the store has it.
     replay_ms: Option<u64>,
+    /// Room that is free is discarded.
+    pub gives_back: bool,
 }
 
 /// Seeds go round these, in which transactions are by chance.
@@ -60,6 +62,14 @@ pub fn paced(seed: u64) -> Setting {
     let any = of(seed);
     // Hardly one is asked for.
     Setting { checkpoint_every: 1000, opening: Opening { replay_ms: Some(1), ..any.opening }, ..any }
+}
+
+/// Seeds from this one on are those from 0 on whose store gives room back.
+pub const DISCARDS: u64 = 1 << 41;
+
+pub fn discarding(seed: u64) -> Setting {
+    let any = of(seed);
+    Setting { opening: Opening { gives_back: true, ..any.opening }, ..any }
 }
 
 pub fn of(seed: u64) -> Setting {

@@ -7,6 +7,8 @@ use crate::open::layout::{DATA, META, WAL};
 use crate::planted::{self, Bug};
 use base::Rng;
 use disk::{Dev, Disks};
+use std::time::Duration;
+use store::StoreHints;
 use store::crash::Subject;
 
 /// The subject: see [`Subject`].
@@ -24,9 +26,10 @@ impl Subject for Block {
     const BUGS: &'static [(Bug, u64, u64)] = &BUGS;
 
     fn setting(seed: u64) -> Setting {
-        match seed.checked_sub(setting::PACED) {
-            Some(seed) => setting::paced(seed),
-            None => setting::of(seed),
+        match seed {
+            setting::DISCARDS.. => setting::discarding(seed - setting::DISCARDS),
+            setting::PACED.. => setting::paced(seed - setting::PACED),
+            _ => setting::of(seed),
         }
     }
     fn make(disks: Box<dyn Disks>, seed: u64) {
@@ -40,11 +43,15 @@ impl Subject for Block {
             Some(setting) => setting::living(setting, rng),
             None => setting::config(rng),
         };
-        BlockStore::open(config, disks).map_err(|e| e.to_string())
+        let mut store = BlockStore::open(config, disks).map_err(|e| e.to_string())?;
+        store.gives_back(life.is_some_and(|setting| setting.opening.gives_back));
+        Ok(store)
     }
 
     fn poll(store: &mut BlockStore) {
         store.poll();
+        // As fast as it can.
+        store.give_back(Duration::ZERO);
     }
     fn is_idle(store: &BlockStore) -> bool {
         store.stats().idle && !store.is_checkpointing()
