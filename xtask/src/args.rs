@@ -23,7 +23,7 @@ pub struct CasesArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct TestArgs {
-    /// All there is; without it a part that rotates, said at the beginning.
+    /// Run everything. Without --all: a part that rotates, which the run names at the beginning.
     #[arg(long)]
     pub all: bool,
     /// The share of what rotates: 1, 2 or 3. By the change that the tree is, unless given.
@@ -125,8 +125,8 @@ pub struct FiguresArgs {
     /// Measure nothing: draw the pictures and tables from docs/figures.json.
     #[arg(long)]
     pub draw: bool,
-    /// Beside another build of ours instead of stock: a commit, which is built, or a program. Nine rows; ten minutes after the builds.
-    /// --keep adds them to docs/drift.json.
+    /// Measure beside another build of ours instead of stock: a commit, which is built first, or a program. Nine rows take ten minutes;
+    /// --keep adds the rows to docs/drift.json.
     #[arg(long, value_name = "COMMIT|PROGRAM", conflicts_with_all = ["draw", "store"])]
     pub against: Option<String>,
     /// With --against: interleaved pairs of each row.
@@ -233,7 +233,7 @@ pub enum Chore {
         #[arg(long)]
         servers: bool,
     },
-    /// Random vectors of operations to our cluster and a stock one by one client, answers and objects compared, what differs made small.
+    /// Send random vectors of operations to our cluster and a stock one, compare answers and objects, and reduce each difference.
     Vectors(VectorsArgs),
     /// The cluster simulator: --from SEED, --count N (1,000), --seed SEED [--trace] [--shrink]; --bugs [--only WORD]: promises that are broken on purpose;
     /// --figure [N]: seeds a second.
@@ -251,8 +251,8 @@ pub enum Chore {
         #[arg(long, default_value_t = 20)]
         rounds: u32,
     },
-    /// Print the memory that a server of 512 MiB takes at most: at its start, with a million objects, in backfill, in peering with full
-    /// logs, and with 1,000 clients.
+    /// Print the memory that a server of 512 MiB takes at most: at its start, with a million objects, in backfill, in recovery, in
+    /// peering with full logs, and with 1,000 clients.
     Memory {
         /// The same scenes with a monitor, a manager and two OSDs of Ceph 18.2.
         #[arg(long)]
@@ -266,7 +266,7 @@ pub enum Chore {
         #[arg(long, default_value_t = 30)]
         cycles: usize,
     },
-    /// Upstream's random workload on three copies while OSDs die, hang and move, and the pool changes: 0 errors, clean in six minutes.
+    /// Run upstream's random workload on three copies while OSDs die, hang and move, and the pool changes: no errors, clean in six minutes.
     Thrash {
         /// The mixes of operations by their letters.
         #[arg(long, default_value = "ABDE")]
@@ -284,14 +284,14 @@ pub enum Chore {
         #[arg(long)]
         only_kills: bool,
     },
-    /// The device below the store copied while clients write: each copy comes up whole.
+    /// Copy the device below the store while clients write: each copy must come up whole.
     ImageCheck {
         #[arg(long, default_value_t = 20)]
         copies: u32,
     },
-    /// Server CPU per operation and latency beside stock, in interleaved pairs.
+    /// Measure server CPU per operation and latency beside stock, in interleaved pairs.
     Figures(FiguresArgs),
-    /// The OSD's CPU per request of S3 and per operation on files, apart from that of radosgw, ceph-mds and the client, beside stock memstore.
+    /// Measure the OSD's CPU per S3 request and per file operation, without that of radosgw, ceph-mds and the client, beside stock memstore.
     GatewayFigures(GatewayFiguresArgs),
     /// A Debian package and a tarball, in target/package; of the program in `HUMBOLDT_BINARY`, if that is set.
     Package {

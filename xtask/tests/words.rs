@@ -45,7 +45,7 @@ const BOUNDS: &[(&str, usize, usize, usize)] = &[
     ("objecter", 13, 5, 1),
     ("options", 2, 3, 0),
     ("osd", 24, 22, 4),
-    ("osd-core", 502, 326, 16),
+    ("osd-core", 499, 326, 16),
     ("say", 5, 5, 1),
     ("sim", 129, 111, 17),
     ("store", 52, 51, 1),

@@ -9,7 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod aes256k;
-mod base64;
+pub mod base64;
 pub mod caps;
 pub mod client;
 mod error;

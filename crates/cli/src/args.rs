@@ -64,7 +64,7 @@ pub enum Command {
 /// A command line in another program's words.
 #[derive(Debug, clap::Args)]
 pub struct Words {
-    /// The other program's options and words; `--help` lists them.
+    /// Options and arguments of the other program; `--help` lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub words: Vec<String>,
 }
@@ -148,8 +148,8 @@ pub struct Up {
     /// leaves), stores in memory as room for objects (default: half of the machine's memory, or what --memory-limit leaves).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
-    /// Keep the whole process to this much memory, such as 512M: caches give way to all else, then clients wait. Recovery of very many
-    /// objects can go beyond it, and the log says so.
+    /// Keep the whole process to this much memory, such as 512M: caches give way to all else, then clients wait. If logs, maps and lists of
+    /// missing objects need more, the process goes beyond it, and the log says so.
     /// With --processes: all daemons together. Gateways (--s3, --fs) have memory of their own.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<u64>,
@@ -244,7 +244,7 @@ impl Devices {
     pub fn is_placed(&self) -> bool {
         [&self.data, &self.wal, &self.meta].into_iter().any(Option::is_some)
     }
-    /// A store that is there lies where it was made: other places are an error.
+    /// An existing store stays where it was made: another place is an error.
     pub fn refuse_others(&self, folder: &std::path::Path) -> anyhow::Result<()> {
         for (role, given) in [("data", &self.data), ("wal", &self.wal), ("meta", &self.meta)] {
             let Some(given) = given else { continue };
@@ -385,8 +385,8 @@ pub struct OsdArgs {
     /// memory as room for objects (default: `memstore device bytes` of ceph.conf, or 4 GiB, or what --memory-limit leaves).
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory: Option<u64>,
-    /// Keep the whole process to this much memory, such as 512M: caches give way to all else, then clients wait. Recovery of very many
-    /// objects can go beyond it, and the log says so.
+    /// Keep the whole process to this much memory, such as 512M: caches give way to all else, then clients wait. If logs, maps and lists of
+    /// missing objects need more, the process goes beyond it, and the log says so.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<u64>,
     /// Microseconds for which an idle OSD polls for work before it sleeps: lower latency for more CPU time.
@@ -452,7 +452,7 @@ pub struct Bench {
     /// With --json: say on a line of its own when the measured part begins and ends, and wait behind the second for a line on standard input.
     #[arg(long, hide = true, requires = "json")]
     pub marks: bool,
-    /// Leave the objects there, for a later `seq` or `rand`; with --store, leave the store.
+    /// Keep the objects for a later `seq` or `rand`; with --store, keep the store.
     #[arg(long)]
     pub keep: bool,
     /// Print the result as one line of JSON: operations, errors, latencies in microseconds. Progress goes to standard error. A failure is a line

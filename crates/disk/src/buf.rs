@@ -25,8 +25,8 @@ const fn pooled_bytes(class: usize) -> usize {
 /// Free memory by capacity; given back when the thread ends.
 struct Pool([Vec<NonNull<u8>>; CLASSES]);
 
-impl Drop for Pool {
-    fn drop(&mut self) {
+impl Pool {
+    fn release(&mut self) {
         for (class, list) in self.0.iter_mut().enumerate() {
             for ptr in list.drain(..) {
                 // SAFETY: what is in the list of a class was allocated with that class' layout, and nothing else has it.
@@ -34,6 +34,17 @@ impl Drop for Pool {
             }
         }
     }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// Gives up the free buffers of this thread: its process is short of memory.
+pub fn release_free_buffers() {
+    let _ = POOL.try_with(|pool| pool.borrow_mut().release());
 }
 
 thread_local! {
@@ -323,6 +334,16 @@ mod tests {
         grown.push(&[4]);
         assert_eq!((grown.len(), grown[2 * BLOCK_BYTES]), (2 * BLOCK_BYTES + 1, 4));
         assert!(bytes.iter().all(|b| *b == 1));
+    }
+
+    #[test]
+    fn the_pool_is_empty_when_memory_is_short() {
+        let held = || POOL.with(|pool| pool.borrow().0.iter().map(Vec::len).sum::<usize>());
+        drop([AlignedBuf::with_capacity(1), AlignedBuf::with_capacity(1 << 20)]);
+        assert!(held() >= 2);
+        release_free_buffers();
+        assert_eq!(held(), 0);
+        assert!(AlignedBuf::zeroed(8192).iter().all(|b| *b == 0));
     }
 
     #[test]

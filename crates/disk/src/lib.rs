@@ -27,7 +27,7 @@ mod space;
 mod uring;
 mod window;
 
-pub use buf::{AlignedBuf, BLOCK_BYTES, KnownMemory, zero_blocks};
+pub use buf::{AlignedBuf, BLOCK_BYTES, KnownMemory, release_free_buffers, zero_blocks};
 pub use crash::{CrashStates, Event, Recording, Tear};
 pub use disks::{Completion, Dev, Disks, Durability, Token};
 pub use error::{DiskError, OpenError};

@@ -61,7 +61,7 @@ takes one back.
 | `rbd_default_map_options` | `ms_mode=prefer-crc` | Kernels speak msgr1 unless told otherwise. |
 | `osd_heartbeat_grace`, `osd_heartbeat_interval` | `7`, `1` | An OSD that hangs is down after 8 s, not 26. |
 
-Pools can't be deleted before `ceph config set global mon_allow_pool_delete true`, as in Ceph. `--dev`, for tests and trials, sets that, and no warning of pools with one copy.
+Pools can't be deleted before `ceph config set global mon_allow_pool_delete true`, as in Ceph. `--dev`, for tests and trials, sets that option and turns off the warning of pools with one copy.
 ";
 
 fn page() -> String {

@@ -125,7 +125,7 @@ impl Cluster {
         let number = |obj: &HObject| std::str::from_utf8(obj.oid.as_slice()).ok()?.strip_prefix('o')?.parse().ok();
         for pg in groups {
             for (member, peer) in pg.peering().peers().iter().filter(|(member, _)| pg.peering().mapping.acting.contains(&member.osd)) {
-                let objects: Vec<u32> = peer.member.missing.iter().filter_map(|(obj, _)| number(obj)).take(4).collect();
+                let objects: Vec<u32> = peer.member.missing.iter().filter_map(|(obj, _)| number(&obj)).take(4).collect();
                 if !objects.is_empty() {
                     return Some((member.osd, objects));
                 }

@@ -1,8 +1,10 @@
-//! Memory that an OSD takes at most in six scenes: its start, many small objects, second copies of all of them, peering with full logs, a crowd
-//! of clients, and large writes. Ours has a limit, and a scene that goes beyond it ends the verb with an error; stock daemons have none.
+//! Memory that an OSD takes at most in seven scenes: its start, many small objects, second copies of all of them, objects that a member lacks
+//! by its log, peering with full logs, a crowd of clients, and large writes. Ours has a limit, and a scene that goes beyond it is an error;
+//! stock daemons have none. The test has a part of everything, and a smaller limit.
 //!
 //! Peaks are the kernel's (VmHWM), set back at the start of each scene. Absent: clients that send beyond their budget (`under_way`).
 
+use super::Case;
 use super::copies::kill;
 use crate::clients::Release::Reef;
 use crate::cluster::{Cluster, binary};
@@ -13,6 +15,8 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+
+pub const CASES: &[Case] = &[Case { name: "memory_stays_below_its_limit", needs: &[], run: in_little }];
 
 const MIB: u64 = 1 << 20;
 const OSDS: usize = 2;
@@ -31,12 +35,23 @@ pub struct Scale {
     objects: u64,
     clients: u32,
     seconds: u32,
-    /// Entries that the logs of an OSD have in the end, at the least.
+    /// Entries that the logs of an OSD have in the end, at the least; as many objects are lacked by a member.
     entries: u64,
 }
 
+/// The test has this part of what the verb has.
+const PART: u64 = 100;
+
 impl Scale {
     const WHOLE: Self = Self { limit_mib: 512, objects: 1_000_000, clients: 1000, seconds: 10, entries: 290_000 };
+    /// A limit that is low for what the program takes by itself, so that caches and requests have to give way.
+    const PART: Self = Self {
+        limit_mib: 128,
+        objects: Self::WHOLE.objects / PART,
+        clients: Self::WHOLE.clients / PART as u32,
+        seconds: 1,
+        entries: Self::WHOLE.entries / PART,
+    };
 }
 
 /// A server under test.
@@ -44,6 +59,8 @@ trait Server {
     fn conf(&self) -> &Path;
     /// Its daemons, each with a name.
     fn pids(&self) -> Vec<(String, u32)>;
+    /// Kills osd.1 with -9, and has it start again.
+    fn lose_one(&mut self) -> Result<()>;
     /// Kills its OSDs with -9, and has them up again.
     fn start_again(&mut self) -> Result<()>;
     /// Bytes that each OSD may take.
@@ -70,10 +87,13 @@ impl Server for Ours {
     fn pids(&self) -> Vec<(String, u32)> {
         (0..OSDS).filter_map(|osd| Some((format!("osd.{osd}"), self.cluster.pid_of_osd(osd)?))).collect()
     }
+    fn lose_one(&mut self) -> Result<()> {
+        // `up` starts what was killed.
+        kill(&self.cluster, &[1])
+    }
     fn start_again(&mut self) -> Result<()> {
         let before = self.pids();
         kill(&self.cluster, &[0, 1])?;
-        // `up` starts what was killed.
         let is_new = |daemon: &(String, u32)| !before.contains(daemon);
         let all = || self.pids().len() == OSDS && self.pids().iter().all(is_new);
         ensure!(until(COMMAND, all), "OSDs that were killed are not started again:\n{}", self.cluster.log());
@@ -107,6 +127,10 @@ impl Server for Stock {
     fn pids(&self) -> Vec<(String, u32)> {
         let names = ["osd.0", "osd.1"];
         names.iter().filter_map(|name| Some(((*name).to_string(), self.0.pid(name)?))).collect()
+    }
+    fn lose_one(&mut self) -> Result<()> {
+        self.0.kill("osd.1")?;
+        self.0.start("osd.1")
     }
     fn start_again(&mut self) -> Result<()> {
         for name in ["osd.0", "osd.1"] {
@@ -174,6 +198,17 @@ fn entries(server: &dyn Server) -> Result<u64> {
     Ok(pgs(server)?.iter().filter_map(|pg| pg["log_size"].as_u64()).sum())
 }
 
+/// Members of groups lack so many objects: osd.1 is down while they are written, and recovers them by its log.
+fn lacking<S: Server>(s: &mut S, objects: u64) -> Result<()> {
+    ceph(s, "osd set noup")?;
+    s.lose_one()?;
+    let is_down = || ceph(s, "osd dump").is_ok_and(|dump| dump.lines().any(|line| line.starts_with("osd.1 down")));
+    ensure!(until(COMMAND, is_down), "osd.1 is not marked down:\n{}", ceph(s, "-s")?);
+    bench(s, &format!("seq --objects {objects} -b 512 -t 64 -s 1 --keep"))?;
+    ceph(s, "osd unset noup")?;
+    clean(s, OSDS)
+}
+
 /// The peaks of each scene's daemons.
 type Peaks = Vec<(&'static str, Vec<(String, u64)>)>;
 
@@ -212,6 +247,7 @@ fn play<S: Server>(scale: &Scale, server: &mut S) -> Result<Peaks> {
         ceph(s, "osd pool set bench size 2")?;
         clean(s, 2)
     })?;
+    scene(server, "objects that a member lacks", &mut peaks, |s| lacking(s, least))?;
     scene(server, "peering with full logs", &mut peaks, |s| {
         // Writes trim the logs to what an OSD has of them by now, with twice as many groups as before.
         bench(s, "write -b 512 -t 64 -s 2")?;
@@ -227,6 +263,10 @@ fn play<S: Server>(scale: &Scale, server: &mut S) -> Result<Peaks> {
     })?;
     scene(server, "large writes", &mut peaks, |s| bench(s, "write --clients 16 -t 96 -b 4194304 -s 4"))?;
     Ok(peaks)
+}
+
+fn in_little() -> Result<()> {
+    play(&Scale::PART, &mut Ours::start(&Scale::PART)?).map(drop)
 }
 
 /// `cargo xtask memory`: the whole scenes, ours or a stock cluster's.

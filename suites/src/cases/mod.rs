@@ -121,6 +121,7 @@ pub fn cases() -> Vec<Case> {
         daemons::CASES,
         maps::CASES,
         hostile::CASES,
+        memory::CASES,
         under_way::CASES,
         vectors::CASES,
         stock::CASES,

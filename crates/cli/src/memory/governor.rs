@@ -66,14 +66,15 @@ impl Governor {
     }
 }
 
-/// Resident memory of this process, bytes.
+/// Resident memory of this process, bytes: in a unit that does not depend on the machine's page, which is 64 KiB on some.
 fn resident() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
-    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
-    Some(pages * PAGE)
+    resident_of(&std::fs::read_to_string("/proc/self/status").ok()?)
 }
-/// x86-64 and arm64 as Linux distributions have them.
-const PAGE: u64 = 4096;
+fn resident_of(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
 
 /// Watches this process until its end.
 pub fn start(governor: Governor) -> watch::Receiver<Spare> {
@@ -126,6 +127,13 @@ mod tests {
         used
     }
 
+    #[test]
+    fn what_is_resident_is_read_in_the_kernels_words() {
+        let status = "Name:\thumboldt\nVmHWM:\t   90000 kB\nVmRSS:\t   65536 kB\nRssAnon:\t   40000 kB\n";
+        assert_eq!(resident_of(status), Some(64 * MIB));
+        assert_eq!(resident_of("Name:\thumboldt\n"), None);
+        assert!(resident().is_some_and(|bytes| bytes > 256 << 10));
+    }
     #[test]
     fn caches_give_way_to_all_else_and_come_back() {
         let least = Spare { caches: 16 * MIB, requests: 4 * MIB };

@@ -10,6 +10,7 @@
 //! Absent: what a server needs, how it is started and when it serves, which are [`s3`]'s and [`fs`]'s.
 
 pub mod args;
+mod certificate;
 mod credentials;
 mod environment;
 mod fs;

@@ -4,7 +4,7 @@
 
 use super::args::ServiceArgs;
 use super::credentials::{self, Credentials};
-use super::{GLANCE, Service, environment, hello, programs, server_command, sign};
+use super::{GLANCE, Service, certificate, environment, hello, programs, server_command, sign};
 use crate::members;
 use crate::networks::from_here;
 use crate::up::shown;
@@ -46,14 +46,6 @@ pub struct Plan {
     buckets: Vec<String>,
 }
 
-/// A file of PEM with a block whose name ends so; its absolute path.
-fn pem(path: &Path, option: &str, block: &str) -> Result<PathBuf> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("{option} {}", path.display()))?;
-    let has = text.lines().any(|line| line.starts_with("-----BEGIN ") && line.trim_end().ends_with(&format!("{block}-----")));
-    ensure!(has, "{option} {} has no block `BEGIN {block}`: give a file in PEM", path.display());
-    path.canonicalize().with_context(|| path.display().to_string())
-}
-
 /// A bucket's name by Amazon's rules, which clients hold it to.
 fn check_bucket(name: &str) -> Result<()> {
     let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -84,7 +76,8 @@ impl Plan {
         };
         let tls = match (&args.s3_cert, &args.s3_key) {
             (Some(cert), Some(key)) => {
-                Some(Tls { cert: pem(cert, "--s3-cert", "CERTIFICATE")?, key: pem(key, "--s3-key", "PRIVATE KEY")? })
+                let (cert, key) = certificate::check(cert, key)?;
+                Some(Tls { cert, key })
             }
             _ => None,
         };

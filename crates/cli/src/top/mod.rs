@@ -54,7 +54,7 @@ pub struct TopArgs {
     connect_timeout: f64,
 }
 
-/// Enters a screen of its own and hides the cursor; leaves both when it goes.
+/// Switches to the terminal's second screen and hides the cursor; takes both back on drop.
 struct Screen;
 impl Screen {
     fn enter() -> Self {

@@ -353,7 +353,10 @@ fn reset(ctx: &mut Ctx<'_>) -> CmdResult {
 
 fn not_mirrored(fs: &Filesystem) -> Result<(), CmdError> {
     if fs.mirror.mirrored {
-        return err(errno::EPERM, format!("Mirroring is enabled on file system '{}': disable it before", fs.mds.fs_name));
+        return err(
+            errno::EPERM,
+            format!("Mirroring is enabled on file system '{0}': disable it first with `ceph fs mirror disable {0}`", fs.mds.fs_name),
+        );
     }
     Ok(())
 }

@@ -57,8 +57,8 @@ fn enable(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     // What modules of the same name do is served without any.
     let served = match name.as_str() {
-        "prometheus" => "/metrics of the monitor's page serves what this module serves: nothing is to be enabled",
-        "dashboard" => "the monitor's page shows the cluster: nothing is to be enabled",
+        "prometheus" => "the monitor's page serves this module's metrics at /metrics: there is nothing to enable",
+        "dashboard" => "the monitor's page shows the cluster: there is nothing to enable",
         _ => "",
     };
     if mon.mgrmap.is_endpoint() && !served.is_empty() {

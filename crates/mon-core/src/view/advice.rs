@@ -4,7 +4,7 @@
 const ADVICE: &[(&str, &str)] = &[
     (
         "OSD_DOWN",
-        "The OSDs below answer no more. Start them again, or look at their machine; their data is served from other copies, if there are any.",
+        "The OSDs below do not answer. Start each OSD again, or look at its machine. Other copies, if there are any, serve the data meanwhile.",
     ),
     ("OSD_HOST_DOWN", "All OSDs of a machine are down: look at its power and its network first."),
     ("OSD_FULL", "Writes are refused until there is room. Delete data, add an OSD, or move data off the OSDs below."),

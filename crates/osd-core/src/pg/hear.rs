@@ -103,9 +103,9 @@ impl Pg {
         if self.group.members.peering.best() == Some(from) {
             self.group.merge_log(PeerLog::check(m.log.clone())?, &m.info, cx)?;
             self.group.record.history_mut().merge(&m.info.history);
-            self.group.members.peering.merged(m.info.clone(), Missing::from(m.missing.clone()), cx.clock.mono);
+            self.group.members.peering.merged(m.info.clone(), Missing::from(&m.missing), cx.clock.mono);
         } else if self.group.members.peering.is_asked_for_log(from) {
-            let missing = Missing::from(m.missing.clone());
+            let missing = Missing::from(&m.missing);
             let (layout, theirs) = (self.group.backend.layout(), PeerLog::check(m.log.clone())?);
             let member = match Member::judge(layout, self.group.record.log(), m.info.clone(), &theirs, missing) {
                 // The part that was asked for begins behind the point where the logs part.

@@ -6,6 +6,7 @@
 use super::members::peering::State;
 use crate::op::{PlanStop, Source, load_object};
 use crate::pg::group::Group;
+use crate::pg::reconcile::missing::Missing;
 use std::collections::BTreeSet;
 use store::{ObjectStore, StoreError};
 use types::{EVersion, HObject, LogOp};
@@ -61,7 +62,7 @@ impl Group {
             return Ok(());
         }
         assert_eq!((theirs.last_update, theirs.log_tail), (ours.last_update, ours.log_tail), "{pgid}: the store's record is another");
-        assert!(record.missing.iter().eq(self.record.missing().iter()), "{pgid}: the store's missing objects are others");
+        assert!(Missing::from(&record.missing) == *self.record.missing(), "{pgid}: the store's missing objects are others");
         let entries = store.pg_log(pgid, EVersion::ZERO, usize::MAX)?;
         assert!(
             entries.iter().map(|e| e.version).eq(self.record.log().versions_after(EVersion::ZERO)),

@@ -13,6 +13,7 @@
 //! Record, members and back end are one argument to the other two, the [`group`]; each of those has the other as an argument. Here: what an event means for
 //! each of them, in order. What other members say comes in by [`hear`], splits and merges are in [`split`], what others want to know of the group is in
 //! [`told`]. Beside them: what is always true of it in [`invariants`], its part of the hashes in [`range`], the index of its clones in [`snaps`].
+//! Lists of objects have names as [`short_name`]s.
 
 mod asked;
 pub mod backend;
@@ -24,6 +25,7 @@ pub mod range;
 pub mod reconcile;
 pub mod record;
 pub mod requests;
+mod short_name;
 pub mod snaps;
 pub mod split;
 mod told;

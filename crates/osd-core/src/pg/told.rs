@@ -69,7 +69,7 @@ impl Pg {
         self.work.planned_scrub(&self.group, now, sh)
     }
     /// Objects of which no member is known to have a good copy, and what is lacked here of each.
-    pub fn unfound(&self) -> impl Iterator<Item = (&HObject, Option<&PgMissingItem>)> {
+    pub fn unfound(&self) -> impl Iterator<Item = (&HObject, Option<PgMissingItem>)> {
         self.work.unfound(&self.group)
     }
     /// What `list_unfound` shows: at most `max` objects behind `after`.

@@ -125,7 +125,7 @@ impl Shard {
         }
         let cx = cx.with(&mut self.sh);
         let place = self.pgs.len() as u32;
-        let record = Record::load(l.info, l.log, l.missing.into(), if l.is_stale { 0 } else { l.epoch });
+        let record = Record::load(l.info, l.log, (&l.missing).into(), if l.is_stale { 0 } else { l.epoch });
         let mut pg = Pg::new(place, l.pgid, Rc::new(pool), name, record, l.past, mapping.clone(), false, &cx);
         if gap {
             pg.start_after_gap(mapping, &map, &cx);

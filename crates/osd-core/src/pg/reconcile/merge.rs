@@ -89,7 +89,7 @@ pub fn replace(theirs: PeerLog, missing: &mut Missing) -> Merged {
     if planted(Bug::LoseDup) {
         dups.pop();
     }
-    let gone = std::mem::take(missing).iter().map(|(obj, _)| (obj.clone(), None)).collect();
+    let gone = std::mem::take(missing).iter().map(|(obj, _)| (obj, None)).collect();
     Merged { head, tail, newer: entries, dups: Some(dups), missing: gone, whole: true, ..Merged::default() }
 }
 
@@ -105,7 +105,7 @@ fn rewind_to(layout: Layout, ours: &Log, divergent: &[PgLogEntry], to: EVersion,
 
 fn changes(touched: impl IntoIterator<Item = HObject>, missing: &Missing) -> Vec<(HObject, Option<PgMissingItem>)> {
     let with_item = |obj: HObject| {
-        let item = missing.get(&obj).cloned();
+        let item = missing.get(&obj);
         (obj, item)
     };
     touched.into_iter().map(with_item).collect()

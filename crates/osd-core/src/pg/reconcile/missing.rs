@@ -3,15 +3,61 @@
 //! Holds the set, ordered by object and by the version that is needed, and how it follows a log entry by entry. A delete that isn't done yet is
 //! missing like any other change. Holds no word of where an object could be had: that is recovery's.
 
+use crate::pg::short_name::ShortName;
 use crate::planted::{Bug, planted};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use types::{EVersion, HObject, LogOp, ObjectCleanRegions, PgLogEntry, PgMissing, PgMissingItem};
+use types::{EVersion, Epoch, HObject, LogOp, ObjectCleanRegions, PgLogEntry, PgMissing, PgMissingItem};
 
-/// Missing objects of one member. Grows with the log only: at most one item an object that the log names.
+/// Missing objects of one member. Grows with the log only: at most one item an object that the log names. The groups of an OSD may lack
+/// hundreds of thousands together, and a primary keeps the same of each member: an item takes about 240 bytes with its name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Missing {
-    items: BTreeMap<HObject, PgMissingItem>,
-    by_need: BTreeSet<(EVersion, HObject)>,
+    items: BTreeMap<ShortName, Item>,
+    by_need: BTreeSet<(EVersion, ShortName)>,
+}
+
+/// A [`PgMissingItem`], with its fields as close as they can lie.
+#[derive(Debug, Clone, PartialEq)]
+struct Item {
+    need_version: u64,
+    have_version: u64,
+    need_epoch: Epoch,
+    have_epoch: Epoch,
+    clean_offsets: Box<[(u64, u64)]>,
+    delete: bool,
+    clean_omap: bool,
+    new_object: bool,
+}
+
+const _: () = assert!(size_of::<Item>() <= 48);
+
+impl Item {
+    fn of(item: &PgMissingItem) -> Self {
+        let PgMissingItem { need, have, delete, clean_regions } = item;
+        Self {
+            need_version: need.version,
+            have_version: have.version,
+            need_epoch: need.epoch,
+            have_epoch: have.epoch,
+            clean_offsets: clean_regions.clean_offsets.as_slice().into(),
+            delete: *delete,
+            clean_omap: clean_regions.clean_omap,
+            new_object: clean_regions.new_object,
+        }
+    }
+    fn need(&self) -> EVersion {
+        EVersion { version: self.need_version, epoch: self.need_epoch }
+    }
+    fn whole(&self) -> PgMissingItem {
+        let clean_offsets = self.clean_offsets.iter().copied().collect();
+        PgMissingItem {
+            need: self.need(),
+            have: EVersion { version: self.have_version, epoch: self.have_epoch },
+            delete: self.delete,
+            clean_regions: ObjectCleanRegions { clean_offsets, clean_omap: self.clean_omap, new_object: self.new_object },
+        }
+    }
 }
 
 impl Missing {
@@ -21,27 +67,37 @@ impl Missing {
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
-    pub fn get(&self, obj: &HObject) -> Option<&PgMissingItem> {
-        self.items.get(obj)
+    fn item(&self, obj: &HObject) -> Option<&Item> {
+        // Mostly nothing is missing, and no name is to be made for that.
+        if self.is_empty() { None } else { self.items.get(&ShortName::of(obj)) }
+    }
+    pub fn get(&self, obj: &HObject) -> Option<PgMissingItem> {
+        self.item(obj).map(Item::whole)
     }
     pub fn contains(&self, obj: &HObject) -> bool {
-        self.items.contains_key(obj)
+        self.item(obj).is_some()
+    }
+    /// If the object is missing: whether what is missing is its removal.
+    pub fn is_deletion(&self, name: &ShortName) -> Option<bool> {
+        self.items.get(name).map(|item| item.delete)
     }
     /// True if this version of the object, or an older one that would do for it, isn't in the store.
     pub fn lacks(&self, obj: &HObject, version: EVersion) -> bool {
-        self.items.get(obj).is_some_and(|item| item.need <= version)
+        self.item(obj).is_some_and(|item| item.need() <= version)
     }
     /// By object.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&HObject, &PgMissingItem)> {
-        self.items.iter()
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (HObject, PgMissingItem)> {
+        self.items.iter().map(|(name, item)| (name.object(), item.whole()))
     }
     /// Those of this head's name: clones first.
-    pub fn of_name(&self, head: &HObject) -> impl Iterator<Item = &HObject> {
-        self.items.range(head.at_snap(0)..=head.clone()).map(|(obj, _)| obj)
+    pub fn of_name(&self, head: &HObject) -> impl Iterator<Item = HObject> {
+        let from_first = || ShortName::of(&head.at_snap(0))..=ShortName::of(head);
+        let range = (!self.is_empty()).then(|| self.items.range(from_first()));
+        range.into_iter().flatten().map(|(name, _)| name.object())
     }
     /// The order of recovery: the oldest version first.
-    pub fn by_need(&self) -> impl Iterator<Item = (EVersion, &HObject)> {
-        self.by_need.iter().map(|(need, obj)| (*need, obj))
+    pub fn by_need(&self) -> impl Iterator<Item = (EVersion, &ShortName)> {
+        self.by_need.iter().map(|(need, name)| (*need, name))
     }
     /// Everything before this version is in the store.
     pub fn oldest_need(&self) -> Option<EVersion> {
@@ -52,34 +108,34 @@ impl Missing {
     }
 
     /// Puts an item in place of what was there.
-    pub fn insert(&mut self, obj: &HObject, item: PgMissingItem) {
-        let need = item.need;
-        match self.items.get_mut(obj) {
-            Some(old) => {
-                let was = self.by_need.take(&(old.need, obj.clone()));
-                let (_, obj) = was.expect("each item stands in both orders");
-                *old = item;
-                self.by_need.insert((need, obj));
+    pub fn insert(&mut self, obj: &HObject, item: &PgMissingItem) {
+        match self.items.entry(ShortName::of(obj)) {
+            Entry::Occupied(mut old) => {
+                let name = old.key().clone();
+                let was = old.insert(Item::of(item)).need();
+                assert!(self.by_need.remove(&(was, name)), "each item stands in both orders");
+                self.by_need.insert((item.need, old.key().clone()));
             }
-            None => {
-                // The name is cut from a message's frame, which must not live as long as the item.
-                let obj = obj.detach();
-                self.by_need.insert((need, obj.clone()));
-                self.items.insert(obj, item);
+            Entry::Vacant(place) => {
+                self.by_need.insert((item.need, place.key().clone()));
+                place.insert(Item::of(item));
             }
         }
     }
-    /// The object isn't missing any more, whatever version was needed.
-    pub fn remove(&mut self, obj: &HObject) -> Option<PgMissingItem> {
-        let (obj, item) = self.items.remove_entry(obj)?;
-        assert!(self.by_need.remove(&(item.need, obj)), "each item stands in both orders");
-        Some(item)
+    /// The object isn't missing any more, whatever version was needed. True if it was.
+    pub fn remove(&mut self, obj: &HObject) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        let Some((name, item)) = self.items.remove_entry(&ShortName::of(obj)) else { return false };
+        assert!(self.by_need.remove(&(item.need(), name)), "each item stands in both orders");
+        true
     }
     /// The store has the object at this version. False, and nothing changes, if the object isn't missing or a newer version is needed. A delete
     /// is done whatever version it is told with.
     pub fn got(&mut self, obj: &HObject, version: EVersion) -> bool {
-        let done = self.items.get(obj).is_some_and(|item| item.need <= version || item.delete);
-        done && self.remove(obj).is_some()
+        let done = self.item(obj).is_some_and(|item| item.need() <= version || item.delete);
+        done && self.remove(obj)
     }
 
     /// Takes in the next entry of the log: its change is not in the store. Entries come in the log's order, and the set is right up to the one
@@ -91,15 +147,15 @@ impl Missing {
         let mut item = PgMissingItem { need: e.version, delete: e.is_delete(), ..PgMissingItem::default() };
         // What the store has of an object that is created anew has nothing to do with it.
         let is_new = e.prior_version == EVersion::ZERO || e.op == LogOp::CLONE;
-        let old = self.items.get(&e.soid);
-        if let Some(old) = old {
+        let old = self.get(&e.soid);
+        if let Some(old) = &old {
             assert!(old.need < e.version, "{} is missing at {}, which the log has before {}", e.soid, old.need, e.version);
         }
         match old {
             _ if is_new => item.clean_regions.mark_fully_dirty(),
             Some(old) => {
                 item.have = old.have;
-                item.clean_regions = old.clean_regions.clone();
+                item.clean_regions = old.clean_regions;
                 item.clean_regions.merge(&e.clean_regions);
             }
             None => {
@@ -110,25 +166,29 @@ impl Missing {
         if e.op == LogOp::LOST_REVERT {
             item.clean_regions.mark_fully_dirty();
         }
-        self.insert(&e.soid, item);
+        self.insert(&e.soid, &item);
     }
     /// Another version is needed, all of it: its object was written in a history that does not count.
     pub(in crate::pg) fn revise_need(&mut self, obj: &HObject, need: EVersion) {
         let have = self.get(obj).map_or(EVersion::ZERO, |item| item.have);
-        self.insert(obj, PgMissingItem { need, have, delete: false, clean_regions: ObjectCleanRegions::fully_dirty() });
+        self.insert(obj, &PgMissingItem { need, have, delete: false, clean_regions: ObjectCleanRegions::fully_dirty() });
     }
     /// Nothing that the member has of the object is to be relied on.
     pub(super) fn forget_have(&mut self, obj: &HObject) {
-        if let Some(item) = self.items.get_mut(obj) {
-            (item.have, item.clean_regions) = (EVersion::ZERO, ObjectCleanRegions::fully_dirty());
+        if let Some(item) = self.get(obj) {
+            self.insert(obj, &PgMissingItem { have: EVersion::ZERO, clean_regions: ObjectCleanRegions::fully_dirty(), ..item });
         }
     }
 
     /// Splits off what belongs to another group, by the objects' hashes.
     pub fn split_off(&mut self, mut goes: impl FnMut(u32) -> bool) -> Self {
-        let (theirs, ours): (BTreeMap<_, _>, _) = std::mem::take(&mut self.items).into_iter().partition(|(obj, _)| goes(obj.hash));
-        *self = Self::from(ours);
-        Self::from(theirs)
+        let (theirs, ours) = std::mem::take(&mut self.items).into_iter().partition(|(name, _)| goes(name.hash()));
+        *self = Self::of(ours);
+        Self::of(theirs)
+    }
+    fn of(items: BTreeMap<ShortName, Item>) -> Self {
+        let by_need = items.iter().map(|(name, item)| (item.need(), name.clone())).collect();
+        Self { items, by_need }
     }
     /// Takes in another group's.
     pub fn append(&mut self, other: Self) {
@@ -138,24 +198,23 @@ impl Missing {
     }
     /// All items, as the store's record has them.
     pub fn to_record(&self) -> Vec<(HObject, Option<PgMissingItem>)> {
-        self.iter().map(|(obj, item)| (obj.clone(), Some(item.clone()))).collect()
+        self.iter().map(|(obj, item)| (obj, Some(item))).collect()
     }
     /// As a message has it.
     pub fn to_wire(&self) -> PgMissing {
-        PgMissing { missing: self.items.clone(), may_include_deletes: true }
+        PgMissing { missing: self.iter().collect(), may_include_deletes: true }
     }
 }
 
 /// As the store has them.
-impl From<BTreeMap<HObject, PgMissingItem>> for Missing {
-    fn from(items: BTreeMap<HObject, PgMissingItem>) -> Self {
-        let by_need = items.iter().map(|(obj, item)| (item.need, obj.clone())).collect();
-        Self { items, by_need }
+impl From<&BTreeMap<HObject, PgMissingItem>> for Missing {
+    fn from(items: &BTreeMap<HObject, PgMissingItem>) -> Self {
+        Self::of(items.iter().map(|(obj, item)| (ShortName::of(obj), Item::of(item))).collect())
     }
 }
 /// As a message has it. A sender whose set has no deletes has done them at once: that is the same as deletes that are no longer missing.
-impl From<PgMissing> for Missing {
-    fn from(wire: PgMissing) -> Self {
-        Self::from(wire.missing.into_iter().map(|(obj, item)| (obj.detach(), item)).collect::<BTreeMap<_, _>>())
+impl From<&PgMissing> for Missing {
+    fn from(wire: &PgMissing) -> Self {
+        Self::from(&wire.missing)
     }
 }

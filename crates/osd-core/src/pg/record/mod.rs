@@ -205,7 +205,7 @@ impl Record {
             self.log.push(entry);
             if lacks && !entry.is_error() && entry.soid <= self.info.last_backfill {
                 self.missing.next_event(entry);
-                delta.missing.push((entry.soid.clone(), self.missing.get(&entry.soid).cloned()));
+                delta.missing.push((entry.soid.clone(), self.missing.get(&entry.soid)));
             }
         }
         self.note_ends();
@@ -224,7 +224,7 @@ impl Record {
             if entry.op == LogOp::LOST_REVERT {
                 self.missing.remove(&entry.soid);
             }
-            delta.missing.push((entry.soid.clone(), self.missing.get(&entry.soid).cloned()));
+            delta.missing.push((entry.soid.clone(), self.missing.get(&entry.soid)));
         }
         self.note_ends();
         self.note_complete();
@@ -246,7 +246,7 @@ impl Record {
     ) -> Result<Option<PgMissingItem>, ()> {
         let mut delta = LogDelta::new(self.info.pgid);
         let Some((obj, version)) = got else { return if takes(delta) { Ok(None) } else { Err(()) } };
-        let (item, complete) = (self.missing.get(obj).cloned(), self.info.last_complete);
+        let (item, complete) = (self.missing.get(obj), self.info.last_complete);
         if self.missing.got(obj, version) {
             delta.missing.push((obj.clone(), None));
             self.note_complete();
@@ -257,20 +257,20 @@ impl Record {
         }
         self.info.last_complete = complete;
         if let Some(item) = item {
-            self.missing.insert(obj, item);
+            self.missing.insert(obj, &item);
         }
         Err(())
     }
     /// Our copy of an object is lacked from now on; false if the store has no room for saying so.
     pub(super) fn lack(&mut self, obj: &HObject, item: &PgMissingItem, takes: impl FnOnce(LogDelta) -> bool) -> bool {
-        let (before, complete) = (self.missing.get(obj).cloned(), self.info.last_complete);
-        self.missing.insert(obj, item.clone());
+        let (before, complete) = (self.missing.get(obj), self.info.last_complete);
+        self.missing.insert(obj, item);
         self.note_complete();
         let missing = vec![(obj.clone(), Some(item.clone()))];
         let is_taken = takes(LogDelta { missing, info: self.fast(), ..LogDelta::new(self.info.pgid) });
         if !is_taken {
             match before {
-                Some(before) => self.missing.insert(obj, before),
+                Some(before) => self.missing.insert(obj, &before),
                 None => drop(self.missing.remove(obj)),
             }
             self.info.last_complete = complete;

@@ -42,7 +42,7 @@ fn step(r: &mut Record, layout: Layout, rng: &mut Rng, takes: bool) -> bool {
         }
         2 => r.give_up(&[entry(LogOp::LOST_DELETE, n, next)], |_| takes),
         3 => {
-            let lacked = r.missing.iter().next().map(|(obj, item)| (obj.clone(), item.need));
+            let lacked = r.missing.iter().next().map(|(obj, item)| (obj, item.need));
             r.got(lacked.as_ref().map(|(obj, need)| (obj, *need)), |_| takes).is_ok()
         }
         4 if r.log.len() > 1 => {

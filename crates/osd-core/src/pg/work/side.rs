@@ -130,7 +130,7 @@ impl Host for Side {
         let may = self.peers.values().any(|(_, missing)| !missing.contains(obj)) && !self.missing.contains(obj);
         if may {
             let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
-            self.missing.insert(obj, item);
+            self.missing.insert(obj, &item);
         }
         may
     }
@@ -148,7 +148,7 @@ impl Host for Side {
     }
     fn member_lacks(&mut self, member: PgShard, obj: &HObject, need: EVersion) {
         let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
-        self.peers.get_mut(&member).unwrap().1.insert(obj, item);
+        self.peers.get_mut(&member).unwrap().1.insert(obj, &item);
     }
     fn target_reached(&mut self, member: PgShard, to: HObject, stats: PgStat) {
         let info = &mut self.peers.get_mut(&member).unwrap().0;

@@ -46,7 +46,7 @@ impl Jobs {
     }
 
     /// Objects of which no member is known to have a good copy, and what is lacked here of each.
-    pub fn unfound<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = (&'a HObject, Option<&'a PgMissingItem>)> {
+    pub fn unfound<'a>(&'a self, group: &'a Group) -> impl Iterator<Item = (&'a HObject, Option<PgMissingItem>)> {
         self.kept.unfound().map(|obj| (obj, group.record.missing().get(obj)))
     }
 
@@ -132,7 +132,7 @@ impl Jobs {
                 break;
             }
             let item = group.members.peering.lacked(&group.record, obj);
-            let version = |of: fn(&PgMissingItem) -> EVersion| item.map_or(EVersion::ZERO, of).to_string();
+            let version = |of: fn(&PgMissingItem) -> EVersion| item.as_ref().map_or(EVersion::ZERO, of).to_string();
             objects.push(json!({
                 "oid": {
                     "oid": obj.oid.to_string(), "key": obj.key.to_string(), "snapid": obj.snap as i64, "hash": obj.hash,
@@ -140,7 +140,7 @@ impl Jobs {
                 },
                 "need": version(|item| item.need),
                 "have": version(|item| item.have),
-                "flags": if item.is_some_and(|item| item.delete) { "delete" } else { "none" },
+                "flags": if item.as_ref().is_some_and(|item| item.delete) { "delete" } else { "none" },
                 "locations": [],
             }));
         }

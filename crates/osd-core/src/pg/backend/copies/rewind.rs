@@ -48,7 +48,7 @@ pub fn rewind<'a>(entries: impl IntoIterator<Item = &'a PgLogEntry>, last_backfi
     for (obj, trace) in traces {
         out.touched.push(obj.clone());
         let item = missing.get(obj);
-        let has_prior = item.is_some_and(|item| item.have == trace.prior);
+        let has_prior = item.as_ref().is_some_and(|item| item.have == trace.prior);
         let in_store = item.is_some() || !trace.deleted;
         if planted(Bug::KeepDivergent) && item.is_none() {
             continue;

@@ -124,7 +124,7 @@ impl Peering {
     pub fn member_lacks(&mut self, member: PgShard, obj: &HObject, need: EVersion) {
         let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
         let peer = self.peers.get_mut(&member).expect("a target told what it has");
-        peer.member.missing.insert(obj, item);
+        peer.member.missing.insert(obj, &item);
     }
     /// Other members of which it is known what they lack: those that writes go to, and former ones that told. Nothing else says what a member
     /// lacks: recovery notes here what they got.
@@ -144,7 +144,7 @@ impl Peering {
     /// A member's copy of an object is not to be relied on: it lacks it from now on. False if nothing is known of that member.
     pub fn lost_copy(&mut self, member: PgShard, obj: &HObject, item: &PgMissingItem) -> bool {
         let Some(peer) = self.peers.get_mut(&member).filter(|peer| peer.is_judged) else { return false };
-        peer.member.missing.insert(obj, item.clone());
+        peer.member.missing.insert(obj, item);
         true
     }
     /// Members lack objects that they had.

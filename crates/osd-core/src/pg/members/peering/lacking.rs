@@ -38,7 +38,7 @@ impl Peering {
         !self.targets().is_empty() || !ours.missing().is_empty() || self.missing_elsewhere().any(|missing| !missing.is_empty())
     }
     /// What a member lacks of an object: ours, or that of the first other member that lacks it.
-    pub fn lacked<'a>(&'a self, ours: &'a Record, obj: &HObject) -> Option<&'a PgMissingItem> {
+    pub fn lacked(&self, ours: &Record, obj: &HObject) -> Option<PgMissingItem> {
         ours.missing().get(obj).or_else(|| self.missing_elsewhere().find_map(|missing| missing.get(obj)))
     }
     /// How it stands with copies that are not where they should be.

@@ -161,7 +161,7 @@ impl Cluster {
             views.push(match asked {
                 None => Member::unasked(node.info.clone()),
                 Some(log) => {
-                    let missing = Missing::from(node.missing.to_wire());
+                    let missing = Missing::from(&node.missing.to_wire());
                     let judge =
                         |log| Member::judge(self.layout, &ours.log(), node.info.clone(), &PeerLog::check(log).unwrap(), missing.clone());
                     let judged = match judge(log) {
@@ -244,7 +244,7 @@ impl Cluster {
                 node.write(&self.world, history[n]);
             }
             let truth = self.world.truth(&node.history);
-            let missing: Vec<_> = node.missing.iter().map(|(o, _)| o.clone()).collect();
+            let missing: Vec<_> = node.missing.iter().map(|(o, _)| o).collect();
             for obj in missing {
                 if self.rng.chance(1, 2) {
                     node.recover(&obj, &truth);

@@ -260,7 +260,7 @@ impl Node {
         if merged.is_whole() {
             self.record.log = merged.entries(std::mem::take(&mut self.record.log)).into();
             self.record.dups = log.all_dups().into();
-            self.record.missing = self.missing.iter().map(|(o, i)| (o.clone(), i.clone())).collect();
+            self.record.missing = self.missing.iter().collect();
         } else {
             self.record.update(merged.delta(SpgId::default()));
         }
@@ -292,7 +292,7 @@ impl Node {
     pub fn recover(&mut self, obj: &HObject, truth: &Objects) {
         let Some(item) = self.missing.get(obj) else { return };
         let need = item.need;
-        match self.recovered(obj, item, truth.get(obj)) {
+        match self.recovered(obj, &item, truth.get(obj)) {
             Some(content) => drop(self.store.insert(obj.clone(), content)),
             None => drop(self.store.remove(obj)),
         }
@@ -329,17 +329,17 @@ impl Node {
             };
             let e = newest.get(obj).expect("what is missing is in the log");
             assert_eq!((item.need, item.delete), (e.version, e.is_delete()), "{obj} is missing at the version that counts");
-            assert_eq!(self.recovered(obj, item, truth.get(obj)), truth.get(obj).cloned(), "{obj} is whole when what is dirty is copied");
+            assert_eq!(self.recovered(obj, &item, truth.get(obj)), truth.get(obj).cloned(), "{obj} is whole when what is dirty is copied");
         }
-        assert!(self.missing.iter().all(|(obj, _)| *obj <= self.info.last_backfill));
-        assert_eq!(self.missing.iter().map(|(o, i)| (o.clone(), i.clone())).collect::<BTreeMap<_, _>>(), self.record.missing);
+        assert!(self.missing.iter().all(|(obj, _)| obj <= self.info.last_backfill));
+        assert_eq!(self.missing.iter().collect::<BTreeMap<_, _>>(), self.record.missing);
         assert!(self.missing.oldest_need().is_none_or(|need| self.info.last_complete < need));
         assert_eq!(self.info.has_missing(), !self.missing.is_empty());
     }
     /// What the primary reckons of the member is what it has become. Of an object that the primary takes for worse than it is, more is sent.
     pub fn check_view(&self, view: &Member) {
         assert_eq!(view.info.last_update, self.info.last_update);
-        let short = |m: &Missing| m.iter().map(|(o, i)| (o.clone(), i.need, i.delete)).collect::<Vec<_>>();
+        let short = |m: &Missing| m.iter().map(|(o, i)| (o, i.need, i.delete)).collect::<Vec<_>>();
         assert_eq!(short(&view.missing), short(&self.missing), "the primary knows what the member misses");
         for ((_, theirs), (obj, item)) in view.missing.iter().zip(self.missing.iter()) {
             assert!(theirs == item || theirs.clean_regions.new_object, "{obj}: the primary copies what is dirty");

@@ -234,13 +234,13 @@ fn divergent_objects_become_what_the_rules_say() {
             merge::merge(Layout::Copies, &log, divergent, theirs, last_backfill, missing).unwrap()
         };
         let mut missing = Missing::default();
-        case.before.into_iter().for_each(|i| missing.insert(&object(1), item(i)));
+        case.before.into_iter().for_each(|i| missing.insert(&object(1), &item(i)));
         let before = missing.clone();
         let out = merged(&mut missing, &HObject::max());
-        assert_eq!(missing.get(&object(1)), case.after.map(item).as_ref(), "{}", case.name);
+        assert_eq!(missing.get(&object(1)), case.after.map(item), "{}", case.name);
         assert_eq!(out.remove, if case.removed { vec![object(1)] } else { vec![] }, "{}", case.name);
         let changed = missing != before;
-        assert!(!changed || out.missing.iter().any(|(obj, item)| *obj == object(1) && item.as_ref() == missing.get(obj)), "{}", case.name);
+        assert!(!changed || out.missing.iter().any(|(obj, item)| *obj == object(1) && *item == missing.get(obj)), "{}", case.name);
         // What a backfill hasn't reached is not looked at.
         let mut missing = Missing::default();
         let out = merged(&mut missing, &HObject::min());
@@ -258,7 +258,7 @@ fn a_missing_set_keeps_both_orders() {
     missing.next_event(&entry(LogOp::DELETE, object(2), v(5, 40), v(5, 10)));
     assert_eq!((missing.oldest_need(), missing.newest_need()), (Some(v(5, 20)), Some(v(5, 40))));
     let wire = missing.to_wire();
-    assert_eq!((Missing::from(wire.clone()), wire.may_include_deletes), (missing.clone(), true));
+    assert_eq!((Missing::from(&wire), wire.may_include_deletes), (missing.clone(), true));
     // An older copy doesn't do; a delete is done however it is told.
     assert!(!missing.got(&object(1), v(5, 19)) && missing.got(&object(1), v(5, 20)) && !missing.got(&object(1), v(5, 20)));
     assert!(missing.lacks(&object(3), v(5, 30)) && !missing.lacks(&object(3), v(5, 29)));

@@ -81,7 +81,7 @@ fn run(seed: u64) {
             node.check_view(&view);
             // Some is recovered, then another log counts.
             let truth = world.truth(&node.history);
-            let missing: Vec<_> = node.missing.iter().map(|(o, _)| o.clone()).filter(|_| rng.chance(1, 2)).collect();
+            let missing: Vec<_> = node.missing.iter().map(|(o, _)| o).filter(|_| rng.chance(1, 2)).collect();
             missing.iter().for_each(|obj| node.recover(obj, &truth));
             node.check(&world);
             let third = &nodes[(n + 1) % nodes.len()];

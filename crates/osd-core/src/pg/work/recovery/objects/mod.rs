@@ -34,6 +34,7 @@ use super::gather::Gathering;
 use super::host::{Host, Part, Slots};
 use crate::pg::members::peering::Lacking;
 use crate::pg::reconcile::missing::Missing;
+use crate::pg::short_name::ShortName;
 use crate::pg::work::backfill::fill::Backfill;
 use crate::work::{For, Work};
 use base::Stamp;
@@ -68,8 +69,8 @@ pub struct Recovery {
     /// Clients wait for these.
     wanted: VecDeque<HObject>,
     /// Objects that are deleted, wherever they are lacking.
-    deletions: VecDeque<HObject>,
-    queue: VecDeque<HObject>,
+    deletions: VecDeque<ShortName>,
+    queue: VecDeque<ShortName>,
     active: BTreeMap<HObject, Active>,
     /// Clones that wait for their head, by its name.
     behind: BTreeMap<HObject, Vec<HObject>>,
@@ -127,26 +128,26 @@ impl Recovery {
     /// The group is active, and we are its primary: what is lacking where is known.
     pub fn begin(&mut self, host: &dyn Host) {
         let mut seen = BTreeSet::new();
-        for (_, obj) in sets(host).flat_map(Missing::by_need) {
-            if seen.insert(obj) {
-                self.put(host, obj);
+        for (_, name) in sets(host).flat_map(Missing::by_need) {
+            if seen.insert(name) {
+                self.put(host, name);
             }
         }
         self.go_on();
     }
-    fn put(&mut self, host: &dyn Host, obj: &HObject) {
-        let is_deleted = sets(host).filter_map(|missing| missing.get(obj)).all(|item| item.delete);
-        if is_deleted { self.deletions.push_back(obj.clone()) } else { self.queue.push_back(obj.clone()) }
+    fn put(&mut self, host: &dyn Host, name: &ShortName) {
+        let is_deleted = sets(host).filter_map(|missing| missing.is_deletion(name)).all(|is_deletion| is_deletion);
+        if is_deleted { self.deletions.push_back(name.clone()) } else { self.queue.push_back(name.clone()) }
     }
     /// Members lack an object that they had.
     pub fn add(&mut self, obj: &HObject) {
-        self.queue.push_back(obj.clone());
+        self.queue.push_back(ShortName::of(obj));
         self.go_on();
     }
     /// Another member said what it has: what was not found may be there.
     pub fn look_again(&mut self) {
         self.disappointed.clear();
-        self.queue.extend(std::mem::take(&mut self.unfound));
+        self.queue.extend(std::mem::take(&mut self.unfound).iter().map(ShortName::of));
         self.go_on();
     }
     /// A map of the same interval has members down, which were asked for objects: others are asked.
@@ -231,11 +232,11 @@ impl Recovery {
     }
     /// A client waits for this head's name: it goes first.
     pub fn want(&mut self, host: &dyn Host, head: &HObject) {
-        let names: BTreeSet<&HObject> = sets(host).flat_map(|missing| missing.of_name(head)).collect();
+        let names: BTreeSet<HObject> = sets(host).flat_map(|missing| missing.of_name(head)).collect();
         // The head is the last by name, and is to be the first.
         for name in names.into_iter().rev() {
-            if !self.active.contains_key(name) && !self.unfound.contains(name) && !self.wanted.contains(name) {
-                self.wanted.push_back(name.clone());
+            if !self.active.contains_key(&name) && !self.unfound.contains(&name) && !self.wanted.contains(&name) {
+                self.wanted.push_back(name);
             }
         }
         self.go_on();

@@ -1,6 +1,7 @@
 //! Objects that we lack, as the primary: they come from members that have them.
 
 use super::{Active, Recovery, Step};
+use crate::pg::short_name::ShortName;
 use crate::pg::work::recovery::apply::{self, ApplyStop};
 use crate::pg::work::recovery::gather::Gathering;
 use crate::pg::work::recovery::host::{Change, Host, Part};
@@ -77,7 +78,7 @@ impl Recovery {
             host.change(Change { txn, index: None, got: None, then: None });
         }
         self.end(host, &obj);
-        self.queue.push_front(obj);
+        self.queue.push_front(ShortName::of(&obj));
     }
 }
 

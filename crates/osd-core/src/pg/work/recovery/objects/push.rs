@@ -4,6 +4,7 @@ use super::{Active, Recovery, Step};
 use crate::op::{PlanStop, load_object};
 use crate::pg::backend::copies::cut::CutStop;
 use crate::pg::backend::copies::subset::Neighbours;
+use crate::pg::short_name::ShortName;
 use crate::pg::work::recovery::host::{Host, Part};
 use crate::planted::{Bug, planted};
 use messages::{ObjectRecoveryInfo, ObjectRecoveryProgress};
@@ -39,7 +40,7 @@ impl Recovery {
     pub(super) fn push_next(&mut self, host: &mut dyn Host, obj: &HObject, member: PgShard) {
         let Some(Active { step: Step::Pushing(to), due, .. }) = self.active.get_mut(obj) else { return };
         let Some(sent) = to.get_mut(&member) else { return };
-        let Some(item) = host.missing_of(member).and_then(|missing| missing.get(obj)).cloned() else { return };
+        let Some(item) = host.missing_of(member).and_then(|missing| missing.get(obj)) else { return };
         if item.delete {
             *sent = Sent::Deletion;
             return host.send(member, Part::Delete(obj.clone(), item.need));
@@ -66,7 +67,7 @@ impl Recovery {
             {
                 // It begins anew, with a copy of another member.
                 self.end(host, obj);
-                self.queue.push_front(obj.clone());
+                self.queue.push_front(ShortName::of(obj));
             }
             Err(stop) => {
                 // The members that lack it go on lacking it, and the group stays degraded: there is nothing to make it from.
@@ -111,7 +112,7 @@ impl Recovery {
         self.recovered.num_objects_recovered += 1;
         self.disappointed.remove(obj);
         let clones = self.behind.remove(obj).unwrap_or_default();
-        clones.into_iter().rev().for_each(|clone| self.queue.push_front(clone));
+        clones.iter().rev().for_each(|clone| self.queue.push_front(ShortName::of(clone)));
         host.is_nearer(obj);
     }
 }

@@ -4,6 +4,7 @@ use super::pull::pull_all;
 use super::{Active, Recovery, Step, sets};
 use crate::op::load_object;
 use crate::pg::backend::copies::subset::Neighbours;
+use crate::pg::short_name::ShortName;
 use crate::pg::work::backfill::fill::Next;
 use crate::pg::work::recovery::gather::Gathering;
 use crate::pg::work::recovery::host::{Host, Part};
@@ -31,9 +32,10 @@ impl Recovery {
     /// The next object that no client waits for.
     pub(super) fn next(&mut self) -> Option<HObject> {
         if self.may_delete() {
-            return self.deletions.pop_front();
+            return self.deletions.pop_front().map(|name| name.object());
         }
-        if self.gates.recovery { self.queue.pop_front() } else { None }
+        let name = if self.gates.recovery { self.queue.pop_front() } else { None };
+        name.map(|name| name.object())
     }
     pub(super) fn may_backfill(&self) -> bool {
         // An object that is under way to one member by the log is not begun for another one.
@@ -151,11 +153,11 @@ impl Recovery {
             self.behind.entry(head.clone()).or_default().push(obj);
             return first && self.start(host, head, is_wanted);
         }
-        let item = host.missing().get(&obj).cloned();
+        let item = host.missing().get(&obj);
         let step = match item {
             Some(item) if item.delete => {
                 if !self.delete_here(host, &obj, item.need, None) {
-                    self.deletions.push_front(obj);
+                    self.deletions.push_front(ShortName::of(&obj));
                     return false;
                 }
                 host.is_nearer(&obj);
@@ -172,7 +174,7 @@ impl Recovery {
                     Ok(loaded) => loaded.map(|head| head.snapset),
                     Err(stop) => {
                         self.work = Work::not_loaded(&stop);
-                        self.queue.push_front(obj);
+                        self.queue.push_front(ShortName::of(&obj));
                         return false;
                     }
                 };
@@ -198,7 +200,7 @@ impl Recovery {
     }
     /// No member has the object. Its clones can't be had without it, but those that are here can be sent.
     pub(super) fn lose(&mut self, obj: HObject) {
-        self.queue.extend(self.behind.remove(&obj).unwrap_or_default());
+        self.queue.extend(self.behind.remove(&obj).unwrap_or_default().iter().map(ShortName::of));
         self.unfound.insert(obj);
     }
     /// An object that is under way comes to an end here, done or not.

@@ -118,7 +118,7 @@ impl World {
                     item.have = EVersion::new(3, old.0);
                     item.clean_regions = author.regions.clone();
                 }
-                side.missing.insert(&obj, item);
+                side.missing.insert(&obj, &item);
             }
         }
     }
@@ -244,7 +244,7 @@ fn what_is_recovered_is_counted_once() {
         let mut world = World::of(layout, seed, members);
         (0..6).for_each(|n| world.add(n));
         world.interval();
-        let lacking: BTreeSet<HObject> = world.sides.iter().flat_map(|(_, side)| side.missing.iter()).map(|(obj, _)| obj.clone()).collect();
+        let lacking: BTreeSet<HObject> = world.sides.iter().flat_map(|(_, side)| side.missing.iter()).map(|(obj, _)| obj).collect();
         // A client waits for each of them, which are in the queue too.
         for name in &lacking {
             let (recovery, side) = &mut world.sides[0];
@@ -282,7 +282,7 @@ fn a_member_that_goes_down_is_not_waited_for() {
             world.rest();
             let (recovery, side) = &world.sides[0];
             assert!(recovery.is_done(), "seed {seed}, {layout:?}");
-            let lost = side.missing.iter().filter(|(obj, _)| recovery.unfound().any(|lost| lost == *obj)).count();
+            let lost = side.missing.iter().filter(|(obj, _)| recovery.unfound().any(|lost| lost == obj)).count();
             assert_eq!(side.missing.len(), lost, "seed {seed}, {layout:?}");
         }
         assert!(asked > 3, "{asked} objects were asked for");
@@ -301,7 +301,7 @@ fn what_a_client_waits_for_goes_first() {
     let last = side
         .missing
         .by_need()
-        .map(|(_, obj)| obj.clone())
+        .map(|(_, name)| name.object())
         .filter(|obj| obj.is_head() && !side.peers[&PgShard::whole(1)].1.contains(obj))
         .last()
         .unwrap();
@@ -333,7 +333,7 @@ fn comes_from_another(mut world: World) {
         txn.set_attr(&obj, types::object_info::SS_ATTR, types::SnapSet::default().to_bytes(0));
         if n == 1 {
             let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
-            side.missing.insert(&whole, item);
+            side.missing.insert(&whole, &item);
         } else {
             side.store.submit(txn, None, 0).unwrap();
         }
@@ -352,7 +352,7 @@ fn what_turns_up_late_is_found() {
     let (whole, need) = (head(), EVersion::new(3, 99));
     for (_, side) in &mut world.sides {
         let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
-        side.missing.insert(&whole, item);
+        side.missing.insert(&whole, &item);
     }
     world.interval();
     world.rest();
