@@ -246,7 +246,7 @@ impl Manner<'_> {
             _ => ", both stores",
         };
         if self.stock.is_some() {
-            return format!("{suite} with {}{features}, on stock", release.version());
+            return format!("{suite} with {}{features}{}", release.version(), report::ON_STOCK);
         }
         let among = if self.among_stock { ", among stock daemons" } else { "" };
         format!("{suite} with {}{features}{copies}{among}{store}", release.version())

@@ -67,6 +67,8 @@ const OWN: [&str; 4] = ["Summary", "How to read this page", "Linux kernel client
 const SAID: [(&str, &str); 2] = [("left out", "Left out:"), ("failed", "Failed:")];
 /// Suites whose cases are few, and say what was done.
 const FEW_CASES: [&str; 4] = [super::model::NAME, super::mirror::NAME, super::multisite::NAME, super::shares::NFS];
+/// The end of the name of a section that has nothing of ours.
+pub const ON_STOCK: &str = ", on stock";
 /// Columns after which a line of a list goes on in the next.
 const WIDTH: usize = 104;
 
@@ -267,7 +269,7 @@ fn passed_of_run(body: &str) -> Option<String> {
 
 /// A row for each suite and release, a column for each way to run it.
 fn summary(sections: &BTreeMap<String, String>) -> String {
-    const WAYS: [&str; 5] = ["", ", block store", ", among stock daemons", ", among stock daemons, block store", ", on stock"];
+    const WAYS: [&str; 5] = ["", ", block store", ", among stock daemons", ", among stock daemons, block store", ON_STOCK];
     // One OSD with this store, the other with that.
     const BOTH: &str = ", among stock daemons, both stores";
     let mut rows: BTreeMap<&str, [Option<String>; 5]> = BTreeMap::new();
@@ -309,8 +311,9 @@ fn render(sections: &BTreeMap<String, String>) -> BTreeMap<PathBuf, String> {
     text += KERNELS;
     let sections: BTreeMap<&String, String> =
         sections.iter().map(|(name, body)| (name, body.lines().map(shorten).collect::<Vec<_>>().join("\n"))).collect();
-    let times = |line: &str| sections.values().filter(|body| body.lines().any(|l| l == line)).count();
-    // What failed in one section alone stands there.
+    // What failed in one section of ours alone stands there; and in that of stock's beside it, which says nothing new of ours.
+    let of_ours = || sections.iter().filter(|(name, _)| !name.ends_with(ON_STOCK));
+    let times = |line: &str| of_ours().filter(|(_, body)| body.lines().any(|l| l == line)).count();
     let mut reasons: BTreeMap<(usize, &str), BTreeMap<&str, usize>> = BTreeMap::new();
     for line in sections.values().flat_map(|body| body.lines()) {
         if let Some((what, _, _, reason)) = said(line)
@@ -393,6 +396,17 @@ mod tests {
         assert!(all.contains("`p`: 4 cases of A, B.e") && all.contains("`p`: f/00:24, open/06:1,2,3,4"), "{all}");
         let two = &pages[&page_of("two")];
         assert!(two.contains(once) && two.contains("Left out: [1]") && two.contains("Failed: [2]"), "{two}");
+        assert_eq!(render(&parse(&pages)), pages);
+    }
+
+    #[test]
+    fn what_fails_here_and_on_stock_stands_beside_both() {
+        let body = "0 of 1 cases passed, 1 failed, 0 skipped, 0 left out, in 1 s.\n\n- `q`, failed: x:1: fails on stock too\n";
+        let sections: BTreeMap<String, String> =
+            ["one with 20.2", "one with 20.2, on stock"].map(|name| (name.to_string(), body.to_string())).into();
+        let pages = render(&sections);
+        assert!(!pages[Path::new(MAIN)].contains("fails on stock too"), "{pages:?}");
+        assert_eq!(pages[&page_of("one")].matches("- `q`, failed: x:1: fails on stock too").count(), 2, "{pages:?}");
         assert_eq!(render(&parse(&pages)), pages);
     }
 
