@@ -7,8 +7,8 @@
 //! A state is the certain writes and a choice for each open one. The image of what is certain advances with the moments and is shared; a
 //! state is only what lies over it, so a state costs what its open writes cost, whatever the size of the devices.
 //!
-//! Where only the last moment matters, the recording goes along with it ([`Recording::of_the_end`]): then it keeps what is open, and some of what came
-//! last, however long it goes on.
+//! Where only the last moment matters, the recording goes along with it ([`Recording::of_the_end`]). It keeps the open writes then, and
+//! the newest ones, however long it goes on.
 
 use crate::BLOCK_BYTES;
 use crate::disks::{Dev, Durability};
@@ -146,7 +146,7 @@ struct OpenWrite {
     doomed: bool,
 }
 
-/// What is certain at a moment, and what is open.
+/// The certain blocks of a moment, and its open writes.
 #[derive(Debug, Clone)]
 struct Moment {
     certain: Arc<Image>,

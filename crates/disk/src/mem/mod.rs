@@ -260,7 +260,7 @@ impl MemDisks {
     pub fn record(&self) {
         self.record_as(Recording::new);
     }
-    /// The same, for the states of the last moment alone: a recording keeps some of what was written last, however long it goes on.
+    /// The same, for the states of the last moment alone: the recording stays small, however long it goes on.
     pub fn record_the_end(&self) {
         const KEPT_BYTES: u64 = 8 << 20;
         self.record_as(|base| Recording::of_the_end(base, KEPT_BYTES));

@@ -216,7 +216,7 @@ fn writes_are_torn() {
     assert_eq!(seen.len(), 256, "every set of sectors");
 }
 
-/// A recording of the end forgets what is settled, and its last moment has the states that a whole recording's has.
+/// A recording of the end forgets settled writes, and its last moment has the states of a whole recording's.
 #[test]
 fn a_recording_of_the_end_has_the_end_of_a_whole_one() {
     const BLOCKS: u64 = 16;
@@ -256,6 +256,7 @@ fn a_recording_of_the_end_has_the_end_of_a_whole_one() {
         assert_eq!(states[0], states[1], "seed {seed}");
         assert!(states[0].0 > 0, "something is open");
     }
+}
 
 #[test]
 fn a_discard_may_be_undone_and_takes_nothing_that_is_written_later() {

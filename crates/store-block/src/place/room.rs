@@ -109,6 +109,13 @@ pub fn spare_chunks(core: &Core) -> u64 {
     core.room().chunks().saturating_sub(promised_chunks(core))
 }
 
+/// True if few chunks are empty, or many of them are promised: then a transaction's pieces are looked at closely. By a chunk for each, the small
+/// ones of a few hundred transactions that wait would be an empty store's room.
+pub fn are_places_scarce(core: &Core) -> bool {
+    const PROMISED_SHARE: u64 = 8;
+    core.alloc.is_scarce() || PROMISED_SHARE * core.queue.promised_chunks() > core.alloc.empty_chunks()
+}
+
 impl Core {
     /// Bytes of rows that changed since the last checkpoint began, and how many rows.
     fn recent(&self) -> (u64, u64) {
@@ -162,12 +169,6 @@ impl Core {
         }
         fits
     }
-    /// True if few chunks are empty, or many of them are promised: what a transaction's pieces need is looked at closely then. By a chunk for each, the
-    /// small ones of a few hundred transactions that wait would be an empty store's room.
-    pub fn are_places_scarce(&self) -> bool {
-        const PROMISED_SHARE: u64 = 8;
-        self.alloc.is_scarce() || PROMISED_SHARE * self.queue.promised_chunks() > self.alloc.empty_chunks()
-    }
     fn fits(&mut self, growth: &Growth) -> bool {
         if growth.pieces == 0 && growth.bytes == 0 {
             // What removes is never refused.
@@ -185,7 +186,7 @@ impl Core {
             || pieces <= chunks
             // Otherwise each piece takes one gap at most, of those that are large enough for the largest.
             || if self.sb.has_places() { in_pieces() <= chunks } else { pieces <= chunks + self.alloc.gaps(largest()) };
-        let taken = if self.sb.has_places() && self.are_places_scarce() { pieces.min(in_pieces()) } else { pieces };
+        let taken = if self.sb.has_places() && are_places_scarce(self) { pieces.min(in_pieces()) } else { pieces };
         // Many rows at once may split more than what is kept for all.
         let splits = (2 * self.splits(growth.rows)).saturating_sub(self.kept() / 4);
         has_places && 2 * padded(growth.bytes) + splits <= room.rows(taken.min(chunks))

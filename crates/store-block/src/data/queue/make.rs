@@ -9,6 +9,7 @@ use crate::data::log::Log;
 use crate::data::ops::{self, Op};
 use crate::data::write::{Target, check_range};
 use crate::open::replay::Replay;
+use crate::place::room;
 use crate::planted::{Bug, planted};
 use crate::rows::attr_cells;
 use crate::rows::key;
@@ -35,7 +36,7 @@ impl Core {
         let mut growth = growth::of(&txn, log.as_ref(), in_cells);
         let (copied, places) = growth::copied(&txn, &mut self.objects, &self.layers);
         growth.bytes += copied + places;
-        if growth.pieces > 0 && self.are_places_scarce() {
+        if growth.pieces > 0 && room::are_places_scarce(self) {
             growth.largest = growth::largest(&txn, &mut self.objects);
         }
         if self.sb.has_places() {
