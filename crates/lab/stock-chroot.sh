@@ -68,6 +68,8 @@ chmod +x "$root/usr/sbin/policy-rc.d"
 mkdir -p "$root$shared"
 mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
 mountpoint -q "$root/dev" || { mount --rbind /dev "$root/dev" && mount --make-rslave "$root/dev"; }
+# OSDs look a file's device up there, and complain of each that they do not find.
+mountpoint -q "$root/sys" || { mount --rbind /sys "$root/sys" && mount --make-rslave "$root/sys"; }
 # A folder that was removed and made anew is another one than what is mounted.
 [ "$shared" -ef "$root$shared" ] || mount --bind "$shared" "$root$shared"
 if ! installed "$@"; then

@@ -83,7 +83,7 @@ counters! {
     osd_map_cache_hit Counter 0 0 "" "osdmap cache hit";
     osd_map_cache_miss Counter 0 0 "" "osdmap cache miss";
     op_dup Counter 0 0 "" "Client operations that came again and were answered from the log (stock has no such counter)";
-    discarded_bytes Counter 1 5 "" "Free room that the store gave back to its device (stock has no such counter)";
+    discarded_bytes Counter 1 0 "" "Free room that the store gave back to its device (stock has no such counter)";
 }
 
 /// Latencies whose spread is reported to Humboldt's own manager endpoint, beside the counters: stock has no such messages, and no priority that a
