@@ -44,6 +44,8 @@ pub struct Alloc {
     /// For a file with holes: which chunks had data and lost it.
     ripe: Option<Ripe>,
     free_blocks: u64,
+    /// Blocks that data took since the start.
+    taken_blocks: u64,
     empty_chunks: u64,
     /// Where the search for an empty chunk goes on.
     next: usize,
@@ -110,6 +112,7 @@ impl Alloc {
             fitting: Maxima::default(),
             ripe: has_holes.then(|| Ripe::new(pages * PAGE_CHUNKS)),
             free_blocks: 0,
+            taken_blocks: 0,
             empty_chunks: 0,
             next: 0,
             shelf: 0,
@@ -449,7 +452,12 @@ impl Alloc {
         assert!(self.is_free(place, blocks), "blocks {place}+{blocks} are taken once");
         let chunk = (place / CHUNK_BLOCKS) as usize;
         self.set(chunk, self.used[chunk] | mask(place, blocks));
+        self.taken_blocks += blocks;
         self.gaps.came(blocks);
+    }
+    /// Blocks that data took since the start.
+    pub fn taken_blocks(&self) -> u64 {
+        self.taken_blocks
     }
     /// Puts a piece aside that the record `seq` freed.
     pub fn free(&mut self, seq: u64, place: u64, blocks: u64) {

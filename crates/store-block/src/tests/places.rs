@@ -206,3 +206,64 @@ fn hundreds_of_small_ones_may_wait() {
     s.checkpoint();
     s.check_all();
 }
+
+/// Objects that those which wait make larger are written to by others that wait: each is promised what it takes when its turn comes, though the
+/// object has a block now, and will lie in as many places as a cell can have. ([`crate::data::queue`] looks at each that is made.)
+#[test]
+fn what_waits_counts_with_what_waits_before_it() {
+    for seed in 0..6 {
+        let (mut s, mut rng) = (Subject::new(true), Rng::new(seed));
+        let data = |byte: u64, blocks: u64| vec![(byte % 251) as u8 + 1; (blocks * BLOCK) as usize];
+        // A full store, then gaps of a few blocks.
+        let mut there = Vec::new();
+        for n in 10.. {
+            let blocks = 1 + rng.below(3);
+            match s.submit(|txn| txn.write(&object_name(n), 0, data(n, blocks).into(), 0)) {
+                Ok(()) => there.push(n),
+                Err(e) => {
+                    assert!(matches!(e, StoreError::Full), "seed {seed}: {e}");
+                    break;
+                }
+            }
+        }
+        there.retain(|n| rng.chance(3, 4) || s.submit(|txn| txn.remove(&object_name(*n))).is_err());
+        let mut models: Vec<Vec<u8>> = (0..4).map(|n| data(n, 1)).collect();
+        for (n, model) in (0..).zip(&models) {
+            s.submit(|txn| txn.write(&object_name(n), 0, model.clone().into(), 0)).expect("there is room");
+        }
+        s.checkpoint();
+        s.store = open(&s.disks);
+        (0..4).for_each(|n| s.check(&object_name(n), &models[n as usize]));
+        // A part of a block that is not in memory: the others wait behind it.
+        s.disks.set_order(Order::Held, 1);
+        let mut first = Transaction::new(object_coll(0));
+        first.write(&object_name(there[0]), 100, vec![1; 10].into(), 0);
+        s.token += 1;
+        s.store.submit(first, None, s.token).expect("there is room");
+        let (mut waiting, mut is_full) = (0, false);
+        while !is_full && waiting < 4000 {
+            let n = rng.below(4);
+            let (at, blocks) = if rng.chance(1, 12) { (0, 16) } else { (rng.below(if waiting < 20 { 1 } else { 16 }), 1) };
+            let bytes = data(waiting, blocks);
+            let mut txn = Transaction::new(object_coll(0));
+            txn.write(&object_name(n), at * BLOCK, bytes.clone().into(), 0);
+            s.token += 1;
+            match s.store.submit(txn, None, s.token) {
+                Ok(()) => {
+                    let (model, end) = (&mut models[n as usize], ((at + blocks) * BLOCK) as usize);
+                    model.resize(model.len().max(end), 0);
+                    model[(at * BLOCK) as usize..end].copy_from_slice(&bytes);
+                    waiting += 1;
+                }
+                Err(StoreError::Full) => is_full = true,
+                Err(e) => panic!("seed {seed}: {e}"),
+            }
+        }
+        assert!(is_full && waiting > 40, "seed {seed}: {waiting} wait");
+        s.disks.set_order(Order::AtOnce, 1);
+        s.settle();
+        (0..4).for_each(|n| s.check(&object_name(n), &models[n as usize]));
+        s.checkpoint();
+        s.check_all();
+    }
+}

@@ -1,13 +1,17 @@
 //! What transactions add at most, counted before they are accepted: places, bytes of rows, changes that lie beside the record.
 
+use super::Queue;
 use crate::open::layout::{BLOCK, CHUNK, CHUNK_BLOCKS};
 use crate::place::room::ROW_BYTES;
 use crate::rows::attr_cells;
 use crate::rows::key;
 use crate::rows::layers::{DEPTH_MAX, Layers, SHARE_MIN};
 use crate::rows::objects::Objects;
+use crate::rows::onode::Chunk;
 use bytes::Bytes;
+use smallvec::SmallVec;
 use store::LogDelta;
+use types::transaction::ObjIx;
 use types::{Transaction, TxKind, TxOp};
 
 /// What transactions add at most.
@@ -146,41 +150,83 @@ fn end_blocks(offset: u64, len: u64) -> u64 {
     if end <= first_end { end - first } else { first_end - first + end - last }
 }
 
-/// Blocks of the largest piece that a transaction may need: what writes to an object may have to move what it has there already.
-pub fn largest(txn: &Transaction, objects: &mut Objects) -> u64 {
+/// Blocks of the place that a write beyond the place of a cell gets. Only one from the start needs no more than itself: see `Ways::way`.
+fn place_of(offset: u64, end: u64) -> u64 {
+    if offset == 0 && end <= CHUNK { end.div_ceil(BLOCK) } else { CHUNK_BLOCKS }
+}
+/// The object that a change may make larger, and the blocks of the largest place that it may leave it.
+pub fn leaves(op: &TxOp) -> (ObjIx, u64) {
+    match &op.kind {
+        TxKind::Write { offset, data } => (op.obj, place_of(*offset, offset.saturating_add(data.len() as u64))),
+        TxKind::Truncate { size } if *size > 0 => (op.obj, CHUNK_BLOCKS),
+        TxKind::Zero { .. } => (op.obj, CHUNK_BLOCKS),
+        TxKind::Clone { to } | TxKind::CloneRange { to, .. } | TxKind::TryRename { to } => (*to, CHUNK_BLOCKS),
+        _ => (op.obj, 0),
+    }
+}
+
+/// Blocks of the largest piece that a transaction may need: a write to an object may have to move the object's cell, as it is when those that wait
+/// are made.
+pub fn largest(txn: &Transaction, objects: &mut Objects, queue: &mut Queue) -> u64 {
     let mut largest = 0;
     // The object that is emptied just before: it has nothing to move.
     let mut emptied = None;
+    // Objects that get another's content, or another size, before they are written to.
+    let mut others: SmallVec<[ObjIx; 2]> = SmallVec::new();
     for op in txn.ops() {
         let before = emptied.take().filter(|before| *before == (op.coll, op.obj));
-        let end = match &op.kind {
-            TxKind::Write { offset, data } => offset.saturating_add(data.len() as u64),
-            TxKind::Zero { .. } => u64::MAX,
+        let (offset, end) = match &op.kind {
+            TxKind::Write { offset, data } => (*offset, offset.saturating_add(data.len() as u64)),
             TxKind::Truncate { size: 0 } => {
                 emptied = Some((op.coll, op.obj));
                 continue;
             }
-            TxKind::Truncate { size } if edge(*size) == 0 => continue,
-            TxKind::CloneRange { .. } | TxKind::Truncate { .. } => return CHUNK_BLOCKS,
+            TxKind::Truncate { size } if edge(*size) == 0 => {
+                others.push(op.obj);
+                continue;
+            }
+            TxKind::Clone { to } | TxKind::TryRename { to } => {
+                others.push(*to);
+                continue;
+            }
+            TxKind::Zero { .. } | TxKind::CloneRange { .. } | TxKind::Truncate { .. } => return CHUNK_BLOCKS,
             TxKind::SetAttr { value, .. } if attr_cells::is_large(value.len()) => return CHUNK_BLOCKS,
             TxKind::SetAttrs(attrs) if attrs.iter().any(|(_, value)| attr_cells::is_large(value.len())) => return CHUNK_BLOCKS,
             _ => continue,
         };
-        let new = if end > CHUNK { CHUNK_BLOCKS } else { end.div_ceil(BLOCK) };
-        largest = largest.max(new);
-        if before.is_some() {
-            continue;
+        let new = place_of(offset, end);
+        largest = largest.max(match before {
+            Some(_) => new,
+            None if others.contains(&op.obj) => CHUNK_BLOCKS,
+            None => moved(txn, op, (end, new), objects, queue.leaves(txn.object(op.obj))),
+        });
+        if largest >= CHUNK_BLOCKS {
+            break;
         }
-        let slot = objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
-        let known = match slot.filter(|slot| objects.look(*slot)).and_then(|slot| objects.node(slot)) {
-            Some(node) => node.chunks.iter().map(|chunk| chunk.blocks().end).max().unwrap_or(0),
-            // Not there, as it seems: what asks for an object has just looked for it. If not, the largest.
-            None if slot.is_some() => 0,
-            None => CHUNK_BLOCKS,
-        };
-        largest = largest.max(known);
     }
     largest
+}
+/// Blocks of the largest piece of a write up to `end`, which gets `new` blocks in a cell without a place. `waits`: blocks that those which wait leave
+/// the object, if any of them names it.
+fn moved(txn: &Transaction, op: &TxOp, (end, new): (u64, u64), objects: &mut Objects, waits: Option<u64>) -> u64 {
+    let slot = objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
+    let known = match slot.filter(|slot| objects.look(*slot)).and_then(|slot| objects.node(slot)) {
+        Some(node) => {
+            let most = |chunks: &[Chunk]| chunks.iter().map(|chunk| chunk.blocks().end).max().unwrap_or(0);
+            // Within the cell's place a write moves no more than that.
+            if waits.is_none() && end <= CHUNK && end <= most(node.places(0)) * BLOCK {
+                return most(&node.chunks);
+            }
+            if end < node.size {
+                return CHUNK_BLOCKS;
+            }
+            most(&node.chunks)
+        }
+        // Not there, as it seems: what asks for an object has just looked for it. If not, the largest.
+        None if slot.is_some() => 0,
+        None => CHUNK_BLOCKS,
+    };
+    new.max(known).max(waits.unwrap_or(0))
 }
 /// Bytes of rows that clones of objects copy at most. (Who makes a transaction of clones has just asked for the objects, so they are in memory.)
 /// The first figure is of what the record has, too: omaps; the second one tells where data are.

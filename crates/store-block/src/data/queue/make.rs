@@ -37,7 +37,7 @@ impl Core {
         let (copied, places) = growth::copied(&txn, &mut self.objects, &self.layers);
         growth.bytes += copied + places;
         if growth.pieces > 0 && room::are_places_scarce(self) {
-            growth.largest = growth::largest(&txn, &mut self.objects);
+            growth.largest = growth::largest(&txn, &mut self.objects, &mut self.queue);
         }
         if self.sb.has_places() {
             growth.bytes += growth.pieces * growth::in_pieces_bytes(growth.largest);
@@ -84,9 +84,10 @@ impl Core {
                 return Ok(());
             }
             let Some(mut first) = self.queue.waiting.pop_front() else { return Ok(()) };
-            let before = self.log.open().changes_len();
+            let (before, taken) = (self.log.open().changes_len(), self.alloc.taken_blocks());
             self.reads.turn(true);
             let done = self.make(&mut first);
+            first.has_taken(self.alloc.taken_blocks() - taken);
             self.reads.turn(false);
             match done {
                 Ok(()) => {

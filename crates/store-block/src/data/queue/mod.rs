@@ -35,6 +35,8 @@ pub struct Queued {
     /// The queue's table has the names of its objects.
     is_named: bool,
     made: Made,
+    /// Blocks of data that it took so far.
+    taken_blocks: u64,
 }
 
 /// How far a transaction is made.
@@ -69,7 +71,15 @@ impl Queued {
             of_coll,
             is_named: false,
             made: Made::default(),
+            taken_blocks: 0,
         }
+    }
+    /// A part of it is made. A transaction that takes more than it was promised takes the room of others, which were accepted too: a store that is
+    /// nearly full stops then. One with room beside goes on, so this ends none that people use.
+    fn has_taken(&mut self, blocks: u64) {
+        self.taken_blocks += blocks;
+        let (taken, growth) = (self.taken_blocks, self.growth);
+        debug_assert!(taken <= growth.blocks(), "{taken} blocks were taken, and {growth:?} promised: {:?}", self.txn);
     }
     fn names(&self) -> impl Iterator<Item = u64> {
         self.txn.objects().map(name_hash)
@@ -82,24 +92,40 @@ fn name_hash(obj: &GHObject) -> u64 {
     key_hash(name.oid.as_slice()) ^ u64::from(name.hash).rotate_left(32) ^ name.snap.rotate_left(16) ^ name.pool as u64 ^ obj.generation
 }
 
+/// An object that transactions which wait name.
+#[derive(Debug, Default)]
+struct Waits {
+    /// How many name it.
+    count: u32,
+    /// Blocks of the largest place that one of them may leave it. It stays while any waits.
+    blocks: u64,
+}
+
 /// How many of the transactions that wait name an object, and how many a collection.
 #[derive(Debug, Default)]
 struct Named {
-    objects: Numbers<u32>,
+    objects: Numbers<Waits>,
     colls: usize,
 }
 
 impl Named {
     fn add(&mut self, queued: &Queued) {
         self.colls += usize::from(queued.of_coll);
-        queued.names().for_each(|name| *self.objects.entry(name).or_default() += 1);
+        queued.names().for_each(|name| self.objects.entry(name).or_default().count += 1);
+        for op in queued.txn.ops() {
+            let (obj, blocks) = growth::leaves(op);
+            if blocks > 0 {
+                let waits = self.objects.get_mut(&name_hash(queued.txn.object(obj))).expect("a transaction names its objects");
+                waits.blocks = waits.blocks.max(blocks);
+            }
+        }
     }
     fn take(&mut self, queued: &Queued) {
         self.colls -= usize::from(queued.of_coll);
         for name in queued.names() {
-            let count = self.objects.get_mut(&name).expect("a name that is taken out was put in");
-            *count -= 1;
-            if *count == 0 {
+            let waits = self.objects.get_mut(&name).expect("a name that is taken out was put in");
+            waits.count -= 1;
+            if waits.count == 0 {
                 self.objects.remove(&name);
             }
         }
@@ -185,6 +211,16 @@ impl Queue {
     /// True if one of them names the object; without one, if any waits.
     fn names(&mut self, obj: Option<&GHObject>) -> bool {
         let Some(obj) = obj else { return !self.waiting.is_empty() };
+        self.name_all();
+        self.named.colls > 0 || self.named.objects.contains_key(&name_hash(obj))
+    }
+    /// Blocks of the largest place that those which wait leave the object; `None` if none names it.
+    fn leaves(&mut self, obj: &GHObject) -> Option<u64> {
+        self.name_all();
+        self.named.objects.get(&name_hash(obj)).map(|waits| waits.blocks)
+    }
+    /// The table has all that wait.
+    fn name_all(&mut self) {
         let Self { waiting, named, .. } = self;
         // Those that came since are at the end.
         for queued in waiting.iter_mut().rev().take_while(|queued| !queued.is_named) {
@@ -195,7 +231,6 @@ impl Queue {
                 self.steps += 1;
             }
         }
-        self.named.colls > 0 || self.named.objects.contains_key(&name_hash(obj))
     }
     /// Those that wait for the queue are to ask again.
     pub fn take_tickets(&mut self) -> Vec<u64> {
@@ -233,7 +268,11 @@ impl Queue {
         assert_eq!(self.largest(), self.waiting.iter().map(|q| q.growth.largest).max().unwrap_or(0));
         let mut named = Named::default();
         self.waiting.iter().filter(|q| q.is_named).for_each(|q| named.add(q));
-        assert_eq!((named.colls, &named.objects), (self.named.colls, &self.named.objects), "what is named is named by one that waits");
+        let counts =
+            |named: &Named| named.objects.iter().map(|(name, waits)| (*name, waits.count)).collect::<std::collections::BTreeMap<_, _>>();
+        assert_eq!((named.colls, counts(&named)), (self.named.colls, counts(&self.named)), "each name is that of one that waits");
+        let is_counted = |(name, waits): (&u64, &Waits)| self.named.objects[name].blocks >= waits.blocks;
+        assert!(named.objects.iter().all(is_counted), "an object is not smaller than one that waits leaves it");
     }
 }
 
