@@ -100,6 +100,12 @@ fn placed(namespace: Option<&str>, cmd: Command) -> Command {
     }
 }
 
+/// True if the program's `up` has the option: an older one may be measured beside this tree's.
+fn knows(program: &Path, option: &str) -> Result<bool> {
+    let help = run(Command::new(program).args(["up", "--help"]), Duration::from_secs(20))?;
+    Ok(help.stdout.split_whitespace().any(|word| word == option))
+}
+
 impl Cluster {
     /// Starts `humboldt up` with `args` in a fresh folder `name`.
     pub fn start(name: &str, args: &[&str]) -> Result<Self> {
@@ -143,8 +149,11 @@ impl Cluster {
     ) -> Result<Self> {
         let started = Instant::now();
         let mut up = Command::new(&program);
-        // Cases remove pools.
-        up.arg("up").arg("--dir").arg(&dir).args(["--port", port, "--dev"]).args(args);
+        up.arg("up").arg("--dir").arg(&dir).args(["--port", port]).args(args);
+        // Cases remove pools. Programs from before the option let everyone do that.
+        if program == binary() || knows(&program, "--dev")? {
+            up.arg("--dev");
+        }
         if let Some(path) = &path {
             up.env("PATH", path);
         }
