@@ -128,6 +128,11 @@ impl Case {
         let removes = |name: &str| name == "remove" || name == "rollback";
         self.has_behind(removes, removes)
     }
+    /// A vector removes a range of keys, or all, behind an operation that may set some.
+    pub fn removes_keys_that_it_sets(&self) -> bool {
+        let sets = |name: &str| ["omap_set", "exec", "rollback", "copy_from"].contains(&name);
+        self.has_behind(sets, |name| name == "omap_rm_range2" || name == "omap_clear")
+    }
     /// Calls of an index where something else wrote an omap's header.
     pub fn index_with_anothers_header(&self) -> bool {
         let ops = || self.vectors().flatten().flatten();
@@ -169,5 +174,7 @@ mod tests {
             Case { steps: vec![Step::Write { ops, flags: 0 }] }
         };
         assert!(case(&["remove", "create", "remove"]).removes_twice() && !case(&["remove", "create"]).removes_twice());
+        assert!(case(&["omap_set", "create", "omap_rm_range2"]).removes_keys_that_it_sets());
+        assert!(!case(&["omap_rm_range2", "omap_set"]).removes_keys_that_it_sets());
     }
 }

@@ -39,6 +39,10 @@ type Accepted = (&'static str, fn(&Case) -> bool);
 const ACCEPTED: &[Accepted] = &[
     ("stock keeps an object, or its attributes, that one vector removes or rolls back, changes and removes again", Case::removes_twice),
     ("stock leaves an object its sign of an omap when it is removed, so clearing none is a change", Case::clears_what_was_removed),
+    (
+        "BlueStore removes the range's keys that were stored when the vector began, not those that the vector sets",
+        Case::removes_keys_that_it_sets,
+    ),
     ("of an index' header that is another class', 18.2 looks at none where 20.2 does", Case::index_with_anothers_header),
 ];
 
