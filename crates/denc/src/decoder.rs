@@ -74,6 +74,16 @@ impl Decoder {
         self.at += out.len();
         Ok(())
     }
+    /// The next `N` bytes, copied.
+    #[inline]
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DencError> {
+        if N > self.remaining() {
+            return Err(self.short(N));
+        }
+        let bytes = *self.buf[self.at..].first_chunk().expect("so many are left");
+        self.at += N;
+        Ok(bytes)
+    }
     /// All that is left, sharing the buffer.
     pub fn rest(&mut self) -> Bytes {
         let bytes = self.buf.slice(self.at..self.end);

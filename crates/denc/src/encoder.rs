@@ -126,7 +126,7 @@ impl Encoder {
     }
     /// Overwrites four bytes written before: for fields that are only known later (crc, compat).
     pub fn patch_u32(&mut self, at: usize, v: u32) {
-        self.buf[at..at + 4].copy_from_slice(&v.to_le_bytes());
+        *self.buf[at..].first_chunk_mut().expect("the field was written") = v.to_le_bytes();
     }
     pub fn patch_u8(&mut self, at: usize, v: u8) {
         self.buf[at] = v;
