@@ -140,6 +140,14 @@ impl Case {
         ops().any(|op| is_index(op) && op["method"] != "obj_remove")
             && ops().any(|op| op["op"] == "omap_set_header" || op["op"] == "copy_from" || op["op"] == "exec" && op["class"] == "log")
     }
+    /// A class that goes over an image's snapshots, behind the first keys of an object that the vector makes.
+    pub fn snapshots_of_what_it_makes(&self) -> bool {
+        let is_over = |op: &Op| {
+            op["op"] == "exec" && op["class"] == "rbd" && op["method"].as_str().is_some_and(|method| method.starts_with("snapshot_"))
+        };
+        let sets = |op: &Op| op["op"] == "omap_set" || op["op"] == "exec" && !is_over(op);
+        self.vectors().flatten().any(|ops| ops.iter().position(sets).is_some_and(|at| ops[at + 1..].iter().any(is_over)))
+    }
     /// An object that had an omap is removed in one vector, and cleared in a later one.
     pub fn clears_what_was_removed(&self) -> bool {
         let names: Vec<&str> = self.vectors().flatten().flatten().map(kind).collect();
@@ -176,5 +184,10 @@ mod tests {
         assert!(case(&["remove", "create", "remove"]).removes_twice() && !case(&["remove", "create"]).removes_twice());
         assert!(case(&["omap_set", "create", "omap_rm_range2"]).removes_keys_that_it_sets());
         assert!(!case(&["omap_rm_range2", "omap_set"]).removes_keys_that_it_sets());
+        let renames = op("exec", json!({ "class": "rbd", "method": "snapshot_rename" }));
+        let case = |ops: Vec<Op>| Case { steps: vec![Step::Write { ops, flags: 0 }] };
+        let sets = op("omap_set", json!({}));
+        assert!(case(vec![sets.clone(), renames.clone()]).snapshots_of_what_it_makes());
+        assert!(!case(vec![renames, sets]).snapshots_of_what_it_makes());
     }
 }
