@@ -23,7 +23,6 @@ const HUBS: &[(&str, &str, usize)] = &[
     ("mon-core", "Mon", 152),
     ("osd-core", "Control", 102),
     ("osd-core", "Exec", 120),
-    ("osd-core", "Jobs", 91),
     ("osd-core", "Pg", 60),
     ("osd-core", "Shard", 117),
     ("sim", "Cluster", 131),
