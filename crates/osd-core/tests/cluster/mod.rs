@@ -507,6 +507,7 @@ impl Cluster {
         let node = self.nodes[osd as usize].as_ref().expect("a member runs");
         let store = node.osd.store();
         let record = store.load_pg(pgid).unwrap().unwrap_or_else(|| panic!("osd.{osd} has no {pgid}"));
+        assert!(record.rolled_forward_to.is_none(), "{pgid} on osd.{osd}: copies keep no mark of roll-forward");
         let entries: Vec<String> = record.log.iter().map(|e| format!("{} {} {}", e.version, e.op.name(), e.soid)).collect();
         let i = &record.info;
         let mut text = format!("{} {} {} {}\n{entries:?}\n", i.last_update, i.last_complete, i.log_tail, i.last_user_version);
