@@ -30,7 +30,7 @@ const BOUNDS: &[(&str, usize, usize, usize)] = &[
     ("base", 11, 14, 1),
     ("cephx", 35, 2, 7),
     ("classes", 60, 33, 10),
-    ("cli", 74, 63, 6),
+    ("cli", 71, 63, 6),
     ("client", 20, 3, 3),
     ("crush", 8, 3, 0),
     ("denc", 8, 0, 0),

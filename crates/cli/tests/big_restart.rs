@@ -3,15 +3,18 @@
 //!
 //! `RESTART_OBJECTS=N cargo test --release -p cli --test big_restart -- --ignored --nocapture`
 
+mod up;
+
 use denc::Denc;
 use disk::{Disks, FileDisks};
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 use store::ObjectStore;
 use store_block::{BlockStore, Config};
 use types::{CollId, GHObject, HObject, ObjectInfo, PgId, SnapSet, SpgId, Transaction, hash};
+use up::{How, Up};
 
 const PGS: u32 = 32;
 /// Of one object, as small ones are.
@@ -19,34 +22,17 @@ const BYTES: usize = 512;
 /// Processor time of a start: what the wall clock shows depends on the device, too.
 const CPU_MAX: Duration = Duration::from_secs(1);
 
-struct Up(Child);
-
-impl Up {
-    /// Starts it; how long it took until it served.
-    fn start(dir: &Path) -> (Self, Duration) {
-        let started = Instant::now();
-        let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
-        cmd.arg("up").arg("--dir").arg(dir).args(["--port", "0", "--auth", "none", "--size", "12G"]);
-        let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program is there");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).expect("a line");
-        assert!(line.contains("ready in"), "{line:?}");
-        (Self(child), started.elapsed())
-    }
-    /// User and system time so far.
-    fn cpu(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).expect("it runs");
-        let fields = stat.rsplit(')').next().expect("a name in brackets").split_whitespace().skip(11).take(2);
-        Duration::from_millis(fields.map(|f| f.parse::<u64>().expect("ticks") * 10).sum())
-    }
+/// Starts it; how long it took until it served.
+fn start(dir: &Path) -> (Up, Duration) {
+    let started = Instant::now();
+    let up = Up::start(up::up(dir, &["--auth", "none", "--size", "12G"]), How::default());
+    (up, started.elapsed())
 }
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        // SIGKILL.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// User and system time so far.
+fn cpu(up: &Up) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", up.pid())).expect("it runs");
+    let fields = stat.rsplit(')').next().expect("a name in brackets").split_whitespace().skip(11).take(2);
+    Duration::from_millis(fields.map(|f| f.parse::<u64>().expect("ticks") * 10).sum())
 }
 
 fn bench(dir: &Path, seconds: &str) {
@@ -123,7 +109,7 @@ fn a_million_objects_and_a_full_log() {
     let objects = std::env::var("RESTART_OBJECTS").map_or(1_000_000, |n| n.parse().expect("a number"));
     let dir =
         std::env::var_os("RESTART_DIR").map_or_else(std::env::temp_dir, Into::into).join(format!("humboldt-big-{}", std::process::id()));
-    let (up, took) = Up::start(&dir);
+    let (up, took) = start(&dir);
     println!("new: ready in {took:?}");
     // Makes its pool, the first of all.
     bench(&dir, "1");
@@ -132,8 +118,8 @@ fn a_million_objects_and_a_full_log() {
     fill(&dir, 1, objects);
     println!("{objects} objects in {:?}", started.elapsed());
     for round in 1..=3 {
-        let (up, took) = Up::start(&dir);
-        let cpu = up.cpu();
+        let (up, took) = start(&dir);
+        let cpu = cpu(&up);
         println!("round {round}: ready in {took:?}, {cpu:?} of a processor");
         assert!(cpu < CPU_MAX, "a start takes {cpu:?} of a processor");
         // The log is as full as it ever gets.

@@ -1,44 +1,24 @@
 //! A pipe that has lost its reader, or whose reader stands still, costs what is said and nothing else: daemons serve on, loads clean up behind them. A
 //! full disk is an error.
 
+mod up;
+
 use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
+use up::{Errors, How, Up, fresh, wait_for};
 
-/// A cluster in a folder of its own, which ends with the test.
-struct Up {
-    process: Child,
-    dir: PathBuf,
+/// A cluster of whose output the first line is read, and nothing more.
+fn start(name: &str, errors: Option<Stdio>) -> Up {
+    let dir = fresh(name);
+    let mut cmd = up::up(&dir, &["--store", "mem", "--auth", "none"]);
+    let to = if errors.is_some() { Errors::AsTold } else { Errors::Unread };
+    cmd.stderr(errors.unwrap_or_else(Stdio::piped));
+    Up::start(cmd, How { is_read: false, errors: to, ..How::default() }).with_folder(dir)
 }
-
-impl Up {
-    /// Starts it and reads that it is ready, and nothing more.
-    fn start(name: &str, errors: Stdio) -> Self {
-        let dir = std::env::temp_dir().join(format!("humboldt-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&dir);
-        let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
-        cmd.arg("up").arg("--dir").arg(&dir).args(["--port", "0", "--store", "mem", "--auth", "none"]);
-        let mut process = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn().expect("the program is there");
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().expect("it is piped")).read_line(&mut line).expect("a line");
-        assert!(line.contains("ready"), "{line:?}");
-        drop(process.stderr.take());
-        Self { process, dir }
-    }
-    fn conf(&self) -> PathBuf {
-        self.dir.join("ceph.conf")
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        // It may stand still: that is what is tested.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.dir);
-    }
+fn conf(up: &Up) -> PathBuf {
+    up.dir().join("ceph.conf")
 }
 
 fn command(tool: &str, conf: &Path, words: &[&str]) -> Command {
@@ -60,13 +40,10 @@ fn is_up(conf: &Path) -> bool {
 
 /// Has the OSD say that the map is wrong about it. One that ended instead, or still wants to say it, stays down.
 fn comes_back(up: &mut Up) {
-    run("ceph", &up.conf(), &["osd", "down", "0"]);
-    let end = Instant::now() + Duration::from_secs(60);
-    while !is_up(&up.conf()) {
-        assert!(Instant::now() < end, "osd.0 does not come back");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert!(up.process.try_wait().expect("it is our child").is_none(), "the cluster has ended");
+    let conf = conf(up);
+    run("ceph", &conf, &["osd", "down", "0"]);
+    wait_for("osd.0", || is_up(&conf));
+    assert!(up.runs(), "the cluster has ended");
 }
 
 #[test]
@@ -75,17 +52,15 @@ fn a_reader_that_stands_still_holds_nothing_up() {
     let errors = writer.try_clone().expect("a descriptor");
     // Filled to the brim: the thread gets no further.
     std::thread::spawn(move || while writer.write_all(b"a line that was there before\n").is_ok() {});
-    let mut up = Up::start("still-pipe", errors.into());
+    let mut up = start("still-pipe", Some(errors.into()));
     comes_back(&mut up);
-    assert!(Command::new("kill").arg(up.process.id().to_string()).status().expect("kill runs").success());
-    let status = up.process.wait().expect("it is our child");
-    assert!(status.success(), "it ends as it should: {status}");
+    up.stop();
 }
 
 #[test]
 fn what_nobody_reads_ends_nothing() {
-    let mut up = Up::start("closed-pipes", Stdio::piped());
-    let conf = up.conf();
+    let mut up = start("closed-pipes", None);
+    let conf = conf(&up);
     comes_back(&mut up);
 
     // A load whose reader has left before the first line.

@@ -3,6 +3,7 @@
 //! beside those is measured by `cargo xtask crowd`.
 
 mod hostile_peer;
+mod up;
 
 #[path = "crowd/half_open.rs"]
 mod half_open;

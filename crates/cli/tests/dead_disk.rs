@@ -1,83 +1,22 @@
 //! A disk that is gone, emptied, swapped, damaged or full under `humboldt up`: its OSD stays down and is named, the others serve, and `humboldt osd
 //! replace` gives its number a new store. As threads and as processes.
 
-use std::io::{BufRead, BufReader};
+mod up;
+
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
+use up::{Errors, How, Up, signal, wait_for};
 
-const PATIENCE: Duration = Duration::from_secs(120);
 const FORMS: [&[&str]; 2] = [&[], &["--processes"]];
+const HOW: How = How { ready: "ready in", is_read: true, errors: Errors::Kept, by_term: false };
 
-/// A cluster of three OSDs that serves, and what it says.
-struct Up {
-    child: Child,
-    ready: String,
-    said: Arc<Mutex<String>>,
-}
-
-impl Up {
-    fn start(dir: &Path, form: &[&str]) -> Self {
-        let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
-        cmd.arg("up").arg("--dir").arg(dir).args(["--port", "0", "--http", "none", "--size", "256M", "--osds", "3"]).args(form);
-        Self::run(cmd)
-    }
-    fn run(mut cmd: Command) -> Self {
-        let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program is there");
-        let said = Arc::new(Mutex::new(String::new()));
-        let (errors, kept) = (BufReader::new(child.stderr.take().expect("it is piped")), said.clone());
-        std::thread::spawn(move || errors.lines().map_while(Result::ok).for_each(|line| *kept.lock().unwrap() += &(line + "\n")));
-        let mut ready = String::new();
-        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut ready).expect("a line");
-        let up = Self { child, ready, said };
-        assert!(up.ready.contains("ready in"), "{:?}: {}", up.ready, up.said());
-        up
-    }
-    fn said(&self) -> String {
-        self.said.lock().unwrap().clone()
-    }
-    fn says(&self, text: &str) {
-        wait_for(&format!("{text:?} of {}", self.said()), || self.said().contains(text));
-    }
-    /// The process that is `osd --id N` below this one.
-    fn osd(&self, id: u32) -> Option<u32> {
-        let up = self.child.id();
-        let children = std::fs::read_to_string(format!("/proc/{up}/task/{up}/children")).ok()?;
-        children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|pid| {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line).contains("osd\0--conf\0") && String::from_utf8_lossy(&line).contains(&format!("--id\0{id}\0"))
-        })
-    }
-    /// SIGKILL, and all of it is gone.
-    fn kill(mut self) {
-        let osds: Vec<u32> = (0..3).filter_map(|id| self.osd(id)).collect();
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
-        let is_gone = |pid: &u32| std::fs::read(format!("/proc/{pid}/cmdline")).map_or(true, |line| line.is_empty());
-        wait_for("the end of each OSD", || osds.iter().all(is_gone));
-    }
-}
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-#[track_caller]
-fn wait_for(what: &str, done: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < end, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+/// A cluster of three OSDs that serves.
+fn start(dir: &Path, form: &[&str]) -> Up {
+    Up::start(up::up(dir, &[&["--http", "none", "--size", "256M", "--osds", "3"], form].concat()), HOW)
 }
 
 fn fresh(name: &str, form: &[&str]) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("humboldt-dead-disk-{name}{}-{}", form.len(), std::process::id()));
-    let _ = std::fs::remove_dir_all(&dir);
-    dir
+    up::fresh(&format!("dead-disk-{name}{}", form.len()))
 }
 fn humboldt(dir: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_humboldt")).args(words).env("CEPH_CONF", dir.join("ceph.conf")).output().expect("it runs")
@@ -132,7 +71,7 @@ fn is_named(dir: &Path, osd: &str, cause: &str) {
 fn a_disk_that_is_pulled_is_named_and_replaced_while_the_others_serve() {
     for form in FORMS {
         let dir = fresh("pulled", form);
-        let up = Up::start(&dir, form);
+        let up = start(&dir, form);
         write(&dir);
         let is_process = !form.is_empty();
         if is_process {
@@ -149,7 +88,7 @@ fn a_disk_that_is_pulled_is_named_and_replaced_while_the_others_serve() {
         let _ = std::fs::remove_dir_all(dir.join("osd.2"));
         // Its mount point, without the disk.
         std::fs::create_dir(dir.join("osd.2")).unwrap();
-        let up = Up::start(&dir, form);
+        let up = start(&dir, form);
         assert!(up.ready.contains("2 of 3 OSDs"), "{}", up.ready);
         up.says("osd.2 does not serve: ");
         up.says("is empty");
@@ -167,7 +106,7 @@ fn a_disk_that_is_pulled_is_named_and_replaced_while_the_others_serve() {
         clean(&dir);
         reads(&dir);
         up.kill();
-        let up = Up::start(&dir, form);
+        let up = start(&dir, form);
         assert!(up.ready.contains(" 3 OSDs"), "{}", up.ready);
         reads(&dir);
         up.kill();
@@ -179,7 +118,7 @@ fn a_disk_that_is_pulled_is_named_and_replaced_while_the_others_serve() {
 fn disks_that_are_swapped_or_damaged_are_refused_by_name_and_nothing_else() {
     for form in FORMS {
         let dir = fresh("swapped", form);
-        let up = Up::start(&dir, form);
+        let up = start(&dir, form);
         write(&dir);
         up.kill();
         let (one, two, aside) = (dir.join("osd.1"), dir.join("osd.2"), dir.join("aside"));
@@ -189,7 +128,7 @@ fn disks_that_are_swapped_or_damaged_are_refused_by_name_and_nothing_else() {
             std::fs::rename(&aside, &two).unwrap();
         };
         swap();
-        let up = Up::start(&dir, form);
+        let up = start(&dir, form);
         assert!(up.ready.contains("1 of 3 OSDs"), "{}", up.ready);
         up.says("is that of osd.2, not of osd.1");
         up.says("is that of osd.1, not of osd.2");
@@ -205,7 +144,7 @@ fn disks_that_are_swapped_or_damaged_are_refused_by_name_and_nothing_else() {
         // And a third that lost its metadata.
         let file = std::fs::OpenOptions::new().write(true).open(two.join("meta")).unwrap();
         std::os::unix::fs::FileExt::write_all_at(&file, &vec![0; 8 << 20], 0).unwrap();
-        let up = Up::start(&dir, form);
+        let up = start(&dir, form);
         assert!(up.ready.contains("1 of 3 OSDs"), "{}", up.ready);
         up.says("holds the disk of OSD 7b27a4ab");
         up.says("osd.2 does not serve: ");
@@ -229,7 +168,7 @@ fn a_full_file_system_ends_its_osd_alone_and_room_brings_it_back() {
         let script = r#"mount -t tmpfs -o size=100M none "$1/osd.1" || exit 7; d=$1; shift; exec "$@""#;
         cmd.args(["--mount", "sh", "-c", script, "sh"]).arg(&dir).arg(env!("CARGO_BIN_EXE_humboldt")).arg("up").arg("--dir").arg(&dir);
         cmd.args(["--port", "0", "--http", "none", "--size", "512M", "--osds", "3"]).args(form);
-        let up = Up::run(cmd);
+        let up = Up::start(cmd, HOW);
         let json = bench(&dir, &["write", "-s", "2", "-b", "1048576", "--objects", "150", "--keep"]);
         assert!(json["errors"] == 0, "clients go on: {json}");
         wait_for("the end of osd.1", || {
@@ -255,11 +194,9 @@ fn a_full_file_system_ends_its_osd_alone_and_room_brings_it_back() {
 #[test]
 fn the_end_of_the_only_osd_is_not_the_monitors() {
     let dir = fresh("alone", &[]);
-    let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
-    cmd.arg("up").arg("--dir").arg(&dir).args(["--port", "0", "--http", "none", "--size", "256M", "--processes"]);
-    let up = Up::run(cmd);
+    let up = Up::start(up::up(&dir, &["--http", "none", "--size", "256M", "--processes"]), HOW);
     let before = up.osd(0).expect("it runs");
-    assert!(Command::new("kill").args(["-9", &before.to_string()]).status().unwrap().success());
+    assert!(signal(before, "KILL"));
     wait_for("another process", || up.osd(0).is_some_and(|pid| pid != before));
     wait_for("it in the map", || ceph(&dir, &["osd", "stat"]).contains("1 up"));
     write(&dir);
@@ -269,7 +206,7 @@ fn the_end_of_the_only_osd_is_not_the_monitors() {
     assert!(!out.status.success() && String::from_utf8_lossy(&out.stderr).contains("give their pools a second copy first"), "{out:?}");
     // Its disk is gone: health is not well with all members dead.
     std::fs::remove_dir_all(dir.join("osd.0")).unwrap();
-    assert!(Command::new("kill").args(["-9", &up.osd(0).unwrap().to_string()]).status().unwrap().success());
+    assert!(signal(up.osd(0).unwrap(), "KILL"));
     is_named(&dir, "0", "is gone");
     let out = humboldt(&dir, &["osd", "replace", "0", "--dir", dir.to_str().unwrap(), "--size", "256M"]);
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -296,12 +233,12 @@ fn damage_logs(meta: &Path) {
 fn an_osd_whose_store_is_damaged_stays_down_until_it_is_repaired() {
     for form in FORMS {
         let dir = fresh("damaged", form);
-        let up = Up::start(&dir, form);
+        let up = start(&dir, form);
         write(&dir);
         ceph(&dir, &["tell", "osd.2", "compact"]);
         up.kill();
         damage_logs(&dir.join("osd.2/meta"));
-        let up = Up::start(&dir, form);
+        let up = start(&dir, form);
         assert!(up.ready.contains("2 of 3 OSDs"), "{}", up.ready);
         let two = dir.join("osd.2");
         up.says(&format!("it stays down until `humboldt store --dir {} repair` has ended", two.canonicalize().unwrap().display()));
@@ -322,12 +259,12 @@ fn an_osd_whose_store_is_damaged_stays_down_until_it_is_repaired() {
 #[test]
 fn what_a_killed_up_leaves_behind_is_waited_for() {
     let dir = fresh("orphans", &["--processes"]);
-    let mut up = Up::start(&dir, &["--processes"]);
+    let mut up = start(&dir, &["--processes"]);
     write(&dir);
     for _ in 0..4 {
         up.child.kill().expect("it runs");
         up.child.wait().expect("it ends");
-        up = Up::start(&dir, &["--processes"]);
+        up = start(&dir, &["--processes"]);
         assert!(up.ready.contains(" 3 OSDs"), "{}: {}", up.ready, up.said());
         assert!(!up.said().contains("is held by"), "{}", up.said());
     }

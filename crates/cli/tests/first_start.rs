@@ -3,15 +3,14 @@
 //!
 //! radosgw is a script here; the cases `s3_and_files_by_one_word` and `images_under_podman` have the true one.
 
-use std::io::{BufRead, BufReader};
+mod up;
+
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// How long a state may take to come.
-const PATIENCE: Duration = Duration::from_secs(120);
+use std::process::{Command, Stdio};
+use std::time::Instant;
+use up::{How, PATIENCE, Up};
 
 /// A folder with a radosgw that never serves.
 struct World {
@@ -78,35 +77,13 @@ fn a_start_that_is_refused_makes_nothing() {
     world.refused("up --dir /sys/kernel --port 0 --http none", &[], "the folder /sys/kernel can't be written by user ");
 }
 
-/// A cluster, and where it answers.
-struct Up {
-    child: Child,
-    health: String,
-    _out: BufReader<ChildStdout>,
-}
-
-impl Up {
-    fn start(world: &World, options: &str) -> Self {
-        let line = format!("up --dir d --port 0 --http none --size 64M --health 127.0.0.1:0 {options}");
-        let mut child = world.humboldt(&line, &[]).stderr(Stdio::inherit()).spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        let health = loop {
-            line.clear();
-            assert!(out.read_line(&mut line).unwrap() > 0, "it ended before it served");
-            if let Some(rest) = line.strip_prefix("health: http://") {
-                break rest.trim().strip_suffix("/ready").unwrap().to_string();
-            }
-        };
-        Self { child, health, _out: out }
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Starts a cluster: it, and where it answers.
+fn start(world: &World, options: &str) -> (Up, String) {
+    const SAYS: &str = "health: http://";
+    let line = format!("up --dir d --port 0 --http none --size 64M --health 127.0.0.1:0 {options}");
+    let up = Up::start(world.humboldt(&line, &[]), How { ready: SAYS, ..How::default() });
+    let health = up.ready.trim().strip_prefix(SAYS).and_then(|rest| rest.strip_suffix("/ready")).expect("an address").to_string();
+    (up, health)
 }
 
 #[test]
@@ -114,18 +91,17 @@ fn the_health_address_says_ready_or_why_not() {
     let world = World::new("health");
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for options in ["", "--processes"] {
-        let up = Up::start(&world, options);
-        let out = world.humboldt("ready --wait 60", &[("HUMBOLDT_HEALTH", &up.health)]).output().unwrap();
+        let (up, health) = start(&world, options);
+        let out = world.humboldt("ready --wait 60", &[("HUMBOLDT_HEALTH", &health)]).output().unwrap();
         assert!(out.status.success() && out.stdout == b"ready\n", "{options}: {out:?}");
         // The folder comes first: its holder is what is in the way.
-        world.refused(&format!("up --dir d --port 0 --health {}", up.health), &[], "stop that one, or give another --dir");
-        let health = up.health.clone();
+        world.refused(&format!("up --dir d --port 0 --health {health}"), &[], "stop that one, or give another --dir");
         drop(up);
         world.refused(&format!("ready --health {health}"), &[], "nothing answers at");
     }
-    let up = Up::start(&world, &format!("--s3 --s3-port {free}"));
+    let (_up, health) = start(&world, &format!("--s3 --s3-port {free}"));
     let ask = || {
-        let out = world.humboldt(&format!("ready --health {}", up.health), &[]).output().unwrap();
+        let out = world.humboldt(&format!("ready --health {health}"), &[]).output().unwrap();
         assert!(!out.status.success(), "a gateway that never serves: {out:?}");
         String::from_utf8_lossy(&out.stderr).into_owned()
     };

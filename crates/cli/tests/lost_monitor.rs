@@ -1,56 +1,36 @@
 //! `humboldt up` on a folder whose monitor's store is gone, or older than its OSD, or another cluster's: refused with what lies there, and nothing
 //! is written. And where an OSD listens after a restart, and what a bench says of a full pool.
 
+mod up;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
+use up::{How, Up};
 
-struct Up(Child);
-
-impl Up {
-    fn start(dir: &Path) -> Self {
-        Self::run(up(dir))
-    }
-    fn run(mut cmd: Command) -> Self {
-        let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program is there");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).expect("a line");
-        assert!(line.contains("ready"), "{line:?}");
-        Self(child)
-    }
+fn command(dir: &Path) -> Command {
+    up::up(dir, &["--size", "256M"])
 }
-impl Drop for Up {
-    fn drop(&mut self) {
-        // SIGKILL.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn up(dir: &Path) -> Command {
-    let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
-    cmd.arg("up").arg("--dir").arg(dir).args(["--port", "0", "--size", "256M"]);
-    cmd
+fn start(dir: &Path) -> Up {
+    Up::start(command(dir), How::default())
 }
 fn bench(dir: &Path, args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_humboldt")).arg("bench").arg("-c").arg(dir.join("ceph.conf")).args(args).output().expect("it runs")
 }
-/// What it says when it refuses to start.
+/// The error with which it refuses to start.
 fn refused(dir: &Path) -> String {
-    let out = up(dir).output().expect("the program runs");
+    let out = command(dir).output().expect("the program runs");
     assert!(!out.status.success(), "{out:?}");
     String::from_utf8_lossy(&out.stderr).into_owned()
 }
 fn fresh(name: &str) -> PathBuf {
-    let dir = std::env::temp_dir().join(format!("humboldt-lost-monitor-{name}-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&dir);
-    dir
+    up::fresh(&format!("lost-monitor-{name}"))
 }
 
 #[test]
 fn an_osd_is_not_orphaned_by_a_new_cluster() {
     let dir = fresh("orphan");
-    drop(Up::start(&dir));
+    drop(start(&dir));
     let (mon, saved) = (dir.join("mon.redb"), dir.join("saved"));
     std::fs::copy(&mon, &saved).unwrap();
     let fsid = std::fs::read_to_string(dir.join("osd.0/ceph_fsid")).unwrap();
@@ -64,13 +44,13 @@ fn an_osd_is_not_orphaned_by_a_new_cluster() {
     assert!(refused(&dir).contains("holds no cluster"));
     // Another cluster's.
     let other = fresh("other");
-    drop(Up::start(&other));
+    drop(start(&other));
     std::fs::copy(other.join("mon.redb"), &mon).unwrap();
     let said = refused(&dir);
     assert!(said.contains("of cluster") && said.contains(fsid.trim()) && said.contains("put the mon.redb"), "{said}");
     // Its own again.
     std::fs::copy(&saved, &mon).unwrap();
-    drop(Up::start(&dir));
+    drop(start(&dir));
     for dir in [dir, other] {
         std::fs::remove_dir_all(&dir).unwrap();
     }
@@ -84,7 +64,7 @@ fn restore_mon(dir: &Path) -> Output {
 #[test]
 fn a_damaged_monitor_is_restored_from_its_copy() {
     let dir = fresh("damaged");
-    let running = Up::start(&dir);
+    let running = start(&dir);
     assert!(bench(&dir, &["write", "-s", "0.3", "-b", "4096", "--keep"]).status.success());
     drop(running);
     let mon = dir.join("mon.redb");
@@ -107,7 +87,7 @@ fn a_damaged_monitor_is_restored_from_its_copy() {
         }
         let out = restore_mon(&dir);
         assert!(out.status.success() && String::from_utf8_lossy(&out.stdout).contains("as of change"), "{out:?}");
-        let running = Up::start(&dir);
+        let running = start(&dir);
         let out = bench(&dir, &["rand", "-s", "0.3", "-b", "4096", "--json"]);
         let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
         assert!(out.status.success() && json["errors"] == 0 && json["ops"].as_u64().unwrap() > 0, "{json}");
@@ -120,12 +100,12 @@ fn a_damaged_monitor_is_restored_from_its_copy() {
 #[test]
 fn a_monitor_that_was_rolled_back_is_refused() {
     let dir = fresh("older");
-    drop(Up::start(&dir));
+    drop(start(&dir));
     let (mon, old, new) = (dir.join("mon.redb"), dir.join("old"), dir.join("new"));
     std::fs::copy(&mon, &old).unwrap();
     // Each start and the pool make epochs.
     for _ in 0..4 {
-        let running = Up::start(&dir);
+        let running = start(&dir);
         assert!(bench(&dir, &["write", "-s", "0.2"]).status.success());
         drop(running);
     }
@@ -134,7 +114,7 @@ fn a_monitor_that_was_rolled_back_is_refused() {
     let said = refused(&dir);
     assert!(said.contains("the monitor's store is older"), "{said}");
     std::fs::rename(&new, &mon).unwrap();
-    drop(Up::start(&dir));
+    drop(start(&dir));
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
@@ -142,22 +122,22 @@ fn a_monitor_that_was_rolled_back_is_refused() {
 fn an_osd_comes_back_where_it_was() {
     let dir = fresh("ports");
     let ports = || std::fs::read_to_string(dir.join("osd.0/ports")).expect("its ports");
-    drop(Up::start(&dir));
+    drop(start(&dir));
     let mut first = ports();
     assert_eq!(first.split_whitespace().count(), 4);
     // While nothing runs, the system may give one of the ports to a connection of any process here: not each time.
     let mut comes_back = || {
-        drop(Up::start(&dir));
+        drop(start(&dir));
         std::mem::replace(&mut first, ports()) == ports()
     };
     assert!((0..5).any(|_| comes_back()), "it listens elsewhere each time, last at {first}");
     // One of them is another's now.
     let keeps_the_others = || {
-        drop(Up::start(&dir));
+        drop(start(&dir));
         let before = ports();
         let port: u16 = before.split_whitespace().next().unwrap().parse().unwrap();
         let Ok(taken) = std::net::TcpListener::bind(("127.0.0.1", port)) else { return false };
-        drop(Up::start(&dir));
+        drop(start(&dir));
         drop(taken);
         let now = ports();
         assert!(now.split_whitespace().next() != before.split_whitespace().next(), "{before} became {now}");
@@ -170,7 +150,7 @@ fn an_osd_comes_back_where_it_was() {
 #[test]
 fn a_bench_on_a_full_store_says_so_and_ends() {
     let dir = fresh("full");
-    let running = Up::start(&dir);
+    let running = start(&dir);
     let out = bench(&dir, &["write", "-s", "0.5", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("one JSON object and nothing else");
     assert!(out.status.success() && json["ops"].as_u64().unwrap() > 0 && json["errors"] == 0, "{json}");
@@ -191,15 +171,15 @@ fn several_osds_share_one_file() {
     let dir = fresh("shares");
     let data = dir.with_extension("data");
     let _ = std::fs::remove_file(&data);
-    let mut cmd = up(&dir);
+    let mut cmd = command(&dir);
     cmd.args(["--osds", "2", "--data"]).arg(&data);
-    let running = Up::run(cmd);
+    let running = Up::start(cmd, How::default());
     assert_eq!(std::fs::metadata(&data).unwrap().len(), 512 << 20, "--size is each one's");
     let window = |osd: u32| std::fs::read_to_string(dir.join(format!("osd.{osd}/data.window"))).expect("its share");
     assert_eq!([window(0), window(1)], [format!("0 {}\n", 256 << 20), format!("{} {}\n", 256 << 20, 256 << 20)]);
     assert!(bench(&dir, &["write", "-s", "0.5", "-b", "4096", "--keep"]).status.success());
     drop(running);
-    let running = Up::start(&dir);
+    let running = start(&dir);
     let out = bench(&dir, &["rand", "-s", "0.3", "-b", "4096", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON");
     assert!(out.status.success() && json["errors"] == 0 && json["ops"].as_u64().unwrap() > 0, "{json}");
@@ -214,13 +194,13 @@ fn several_osds_share_one_file() {
         assert!(fsck.status.success() && String::from_utf8_lossy(&fsck.stdout).contains("no errors"), "{fsck:?}");
     }
     // A third one would need a part of what the others have.
-    let mut child = up(&dir).args(["--osds", "3", "--data"]).arg(&data).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = command(&dir).args(["--osds", "3", "--data"]).arg(&data).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut ready = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
     child.kill().unwrap();
     let said = String::from_utf8_lossy(&child.wait_with_output().unwrap().stderr).into_owned();
     assert!(ready.contains("2 of 3 OSDs") && said.contains("osd.2 does not serve") && said.contains("belongs to"), "{ready}{said}");
-    drop(Up::start(&dir));
+    drop(start(&dir));
     std::fs::remove_dir_all(&dir).unwrap();
     std::fs::remove_file(&data).unwrap();
 }

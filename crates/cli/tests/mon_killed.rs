@@ -1,43 +1,30 @@
 //! `humboldt mon` is killed with -9 again and again while clients log in, make snapshots and change the map: no number that was given is ever
 //! given again, and an epoch never means two maps. What clients read to find it is whole at every moment.
 
+mod up;
+
 use client::{Cluster, setup};
 use messages::MPoolOp;
 use messages::mon_client::pool_op;
 use objecter::monc::{Answer, Request};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use up::{How, Up};
 
 const CYCLES: u64 = 12;
 /// Longer than a commit ever takes, also on a busy machine.
 const COMMIT_MAX: Duration = Duration::from_secs(5);
 
-struct Mon(Child);
-
-impl Mon {
-    fn start(dir: &Path, port: u16) -> Self {
-        let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
-        cmd.arg("mon").arg("--dir").arg(dir).args(["--port", &port.to_string()]);
-        let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program is there");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).expect("a line");
-        assert!(line.contains("serves"), "{line:?}");
-        Self(child)
-    }
-}
-
-impl Drop for Mon {
-    fn drop(&mut self) {
-        // SIGKILL.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// A monitor that serves.
+fn start(dir: &Path, port: u16) -> Up {
+    let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
+    cmd.arg("mon").arg("--dir").arg(dir).args(["--port", &port.to_string()]);
+    Up::start(cmd, How { ready: "serves", ..How::default() })
 }
 
 /// What was given out, over all lives of the monitor.
@@ -99,7 +86,7 @@ fn no_number_is_given_twice() {
     let given = RefCell::new(Given::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     for cycle in 0..CYCLES {
-        let mon = Mon::start(&dir, port);
+        let mon = start(&dir, port);
         let before = given.borrow().snaps.len();
         let conf = dir.join("ceph.conf");
         // Until something was given in this life, and then a little longer, differently each time.
@@ -136,7 +123,7 @@ fn a_client_that_starts_with_it_finds_a_whole_ceph_conf() {
     let dir = std::env::temp_dir().join(format!("humboldt-mon-conf-{}", std::process::id()));
     let free = || TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a free port").port();
     let (ports, end) = ([free(), free()], AtomicBool::new(false));
-    drop(Mon::start(&dir, ports[0]));
+    drop(start(&dir, ports[0]));
     let read = |name: &str| std::fs::read_to_string(dir.join(name)).expect("it is always there");
     std::thread::scope(|s| {
         let reader = s.spawn(|| {
@@ -148,7 +135,7 @@ fn a_client_that_starts_with_it_finds_a_whole_ceph_conf() {
         });
         for cycle in 1..=CYCLES as usize {
             let port = ports[cycle % 2];
-            let mon = Mon::start(&dir, port);
+            let mon = start(&dir, port);
             assert!(read("ceph.conf").contains(&format!(":{port}]")), "it says where the monitor is");
             drop(mon);
         }

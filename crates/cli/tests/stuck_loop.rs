@@ -3,15 +3,15 @@
 //!
 //! The loop is made to stand from outside, as a debugger does it: ptrace(2) stops that one thread, and the program under test has no switch for it.
 
-use libc::{PTRACE_DETACH, PTRACE_INTERRUPT, PTRACE_SEIZE, c_void};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::ptr::null_mut;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+mod up;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+use libc::{PTRACE_DETACH, PTRACE_INTERRUPT, PTRACE_SEIZE, c_void};
+use std::io::{Read, Write};
+use std::path::Path;
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+use up::{Errors, How, PATIENCE, Up, fresh, wait_for};
+
 /// `osd_op_thread_suicide_timeout`: health takes an OSD for slow when it has said nothing for 15 s.
 const END_S: u64 = 24;
 
@@ -63,51 +63,43 @@ fn ceph(dir: &Path, what: &str) -> serde_json::Value {
     })
 }
 
-/// A setting as the OSD has it, by its admin socket: a command that ends in a zero, answered with its length and JSON.
-fn shown(dir: &Path, name: &str) -> String {
-    let mut socket = std::os::unix::net::UnixStream::connect(dir.join("osd.0.asok")).expect("its admin socket");
-    write!(socket, r#"{{"prefix":"config get","var":"{name}"}}"#).and_then(|()| socket.write_all(&[0])).expect("it is sent");
+/// A setting as the OSD has it, by its admin socket: a command that ends in a zero, answered with its length and JSON. An OSD that has
+/// ended shows none, whatever the map still says.
+fn shown(dir: &Path, name: &str) -> Option<String> {
+    let mut socket = std::os::unix::net::UnixStream::connect(dir.join("osd.0.asok")).ok()?;
+    write!(socket, r#"{{"prefix":"config get","var":"{name}"}}"#).and_then(|()| socket.write_all(&[0])).ok()?;
     let mut said = Vec::new();
-    socket.read_to_end(&mut said).expect("an answer");
-    let json: serde_json::Value = serde_json::from_slice(&said[4..]).expect("JSON");
-    json[name].as_str().unwrap_or_default().into()
+    socket.read_to_end(&mut said).ok()?;
+    let json: serde_json::Value = serde_json::from_slice(said.get(4..)?).ok()?;
+    json[name].as_str().map(String::from)
 }
 
-struct Up {
-    child: Child,
+/// A cluster, and the thread of it that stands.
+struct Stuck {
+    up: Up,
     stopped: Option<i32>,
-    said: Arc<Mutex<String>>,
 }
-impl Drop for Up {
+impl Drop for Stuck {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        let _ = self.up.child.kill();
         self.stopped.take().into_iter().for_each(reap);
-        let _ = self.child.wait();
     }
 }
 
-impl Up {
+impl Stuck {
     /// A cluster whose OSD's watchdog waits for a few seconds.
     fn start(dir: &Path, form: &[&str]) -> Self {
-        let _ = std::fs::remove_dir_all(dir);
-        let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
-        cmd.arg("up").arg("--dir").arg(dir).args(["--port", "0", "--size", "256M", "--http", "none"]).args(form);
-        let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program is there");
-        let said = Arc::new(Mutex::new(String::new()));
-        let (errors, kept) = (BufReader::new(child.stderr.take().unwrap()), said.clone());
-        std::thread::spawn(move || errors.lines().map_while(Result::ok).for_each(|line| *kept.lock().unwrap() += &(line + "\n")));
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("ready"), "{line:?}");
+        let how = How { errors: Errors::Kept, ..How::default() };
+        let up = Up::start(up::up(dir, &[&["--size", "256M", "--http", "none"], form].concat()), how);
         for (name, seconds) in [("osd_op_thread_timeout", 3), ("osd_op_thread_suicide_timeout", END_S), ("osd_op_complaint_time", 2)] {
             ceph(dir, &format!(r#"{{"prefix":"config set","who":"osd","name":"{name}","value":"{seconds}"}}"#));
         }
         // The OSD has the settings when it shows them.
-        wait_for("the OSD's settings", || shown(dir, "osd_op_thread_suicide_timeout") == END_S.to_string());
-        Self { child, stopped: None, said }
+        wait_for("the OSD's settings", || shown(dir, "osd_op_thread_suicide_timeout") == Some(END_S.to_string()));
+        Self { up, stopped: None }
     }
     fn said(&self) -> String {
-        self.said.lock().unwrap().clone()
+        self.up.said()
     }
     /// Stops the loop of osd.0, in that process.
     fn stop_loop(&mut self, pid: u32) {
@@ -119,13 +111,6 @@ impl Up {
     }
 }
 
-fn wait_for(what: &str, done: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < PATIENCE, "{what} did not come");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
 fn slow(dir: &Path) -> Option<String> {
     let health = ceph(dir, r#"{"prefix":"health","format":"json"}"#);
     health["checks"]["SLOW_OPS"]["summary"]["message"].as_str().map(String::from)
@@ -134,15 +119,15 @@ fn is_up(dir: &Path) -> bool {
     ceph(dir, r#"{"prefix":"osd stat","format":"json"}"#)["num_up_osds"] == 1
 }
 fn folder(name: &str) -> std::path::PathBuf {
-    std::env::temp_dir().join(format!("humboldt-stuck-loop-{name}-{}", std::process::id()))
+    fresh(&format!("stuck-loop-{name}"))
 }
 
 #[test]
 fn a_thread_that_stands_is_marked_down_and_the_monitor_beside_it_goes_on() {
     let dir = folder("thread");
-    let mut up = Up::start(&dir, &[]);
+    let mut up = Stuck::start(&dir, &[]);
     assert_eq!(slow(&dir), None);
-    let pid = up.child.id();
+    let pid = up.up.pid();
     up.stop_loop(pid);
     let stopped = Instant::now();
     let said = loop {
@@ -160,7 +145,7 @@ fn a_thread_that_stands_is_marked_down_and_the_monitor_beside_it_goes_on() {
         health["checks"]["OSD_DOWN"]["detail"][0]["message"].as_str().is_some_and(|text| text.contains("its loop stands: "))
     });
     assert!(up.said().contains("osd.0: the loop has not turned for 3 s: it is "), "{}", up.said());
-    assert!(up.child.try_wait().unwrap().is_none(), "the process goes on: {}", up.said());
+    assert!(up.up.runs(), "the process goes on: {}", up.said());
     go_on(up.stopped.take().unwrap());
     wait_for("osd.0, whose loop turns again", || is_up(&dir));
     drop(up);
@@ -170,8 +155,8 @@ fn a_thread_that_stands_is_marked_down_and_the_monitor_beside_it_goes_on() {
 #[test]
 fn the_watchdog_ends_a_process_of_its_own_and_it_is_started_again() {
     let dir = folder("process");
-    let mut up = Up::start(&dir, &["--processes"]);
-    let pid = up.child.id();
+    let mut up = Stuck::start(&dir, &["--processes"]);
+    let pid = up.up.pid();
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     let is_osd = |pid: &u32| String::from_utf8_lossy(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).contains("--id");
     let osd = children.split_whitespace().filter_map(|pid| pid.parse().ok()).find(is_osd).expect("osd.0 runs");
@@ -180,8 +165,8 @@ fn the_watchdog_ends_a_process_of_its_own_and_it_is_started_again() {
     wait_for("the watchdog's line", || up.said().contains(&end) && up.said().contains("; the process ends"));
     up.stopped.take().into_iter().for_each(reap);
     wait_for("its end", || up.said().contains("osd.0 ended: signal: 6"));
-    wait_for("another osd.0", || is_up(&dir) && shown(&dir, "osd_op_thread_suicide_timeout") == END_S.to_string());
-    assert!(up.child.try_wait().unwrap().is_none(), "the rest goes on: {}", up.said());
+    wait_for("another osd.0", || is_up(&dir) && shown(&dir, "osd_op_thread_suicide_timeout") == Some(END_S.to_string()));
+    assert!(up.up.runs(), "the rest goes on: {}", up.said());
     drop(up);
     std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -179,6 +179,16 @@ pub enum Bug {
     ScrubSkipsOmap,
     /// A scrub does not compare attributes.
     ScrubSkipsAttrs,
+    /// A scrub does not ask one of the members.
+    ScrubSkipsMember,
+    /// The data that most copies have counts in a scrub, whatever object_info says.
+    TrustMajority,
+    /// A chunk that was written while it was scrubbed is compared all the same.
+    KeepDisturbed,
+    /// A repair takes the copy that is bad for the good one.
+    MendFromBad,
+    /// A clone that no head names is no finding of a scrub.
+    IgnoreExtra,
     /// Recovery that has begun goes on when a member is full.
     RecoverIntoFull,
 

@@ -2,6 +2,7 @@
 //! measured, and only go down.
 
 mod cluster;
+mod copies;
 mod world;
 
 #[path = "../../base/tests/fuzzing/mod.rs"]
@@ -9,6 +10,7 @@ mod fuzzing;
 
 use bytes::Bytes;
 use cluster::{Cluster, POOL};
+use copies::{Copies, Kept};
 use fuzzing::allocations_of;
 use messages::{InOp, MOSDOp, Message, RawMessage};
 use osd_core::{ConnId, Effect, Event};
@@ -105,4 +107,37 @@ fn a_read_of_a_follower_allocates_what_one_of_its_primary_does() {
     let [(_, theirs), (_, ours)] = [primary, follower].map(|osd| (of(osd, 2), of(osd, 10)));
     println!("the primary takes {theirs} allocations a read, a follower {ours}");
     assert!(ours <= theirs * 1.05, "{ours} > {theirs}");
+}
+
+/// Allocations an operation of every member together, and of the queues between them: of one copy and of three, over stores in memory and
+/// on devices, one operation at a time and 256. They are the same each time, so a bound is what was measured.
+#[test]
+fn copies_allocate_no_more_than_they_did() {
+    // Copies, store, depth: a write, a read.
+    const ROWS: [(usize, Kept, usize, [f64; 2]); 8] = [
+        (1, Kept::Memory, 1, [16.1, 6.9]),
+        (1, Kept::Memory, 256, [13.2, 4.0]),
+        (1, Kept::Block, 1, [30.5, 6.9]),
+        (1, Kept::Block, 256, [24.6, 4.0]),
+        (3, Kept::Memory, 1, [99.3, 6.9]),
+        (3, Kept::Memory, 256, [93.3, 4.0]),
+        (3, Kept::Block, 1, [142.4, 6.9]),
+        (3, Kept::Block, 256, [127.8, 4.0]),
+    ];
+    let mut over = Vec::new();
+    for (copies, kept, depth, bounds) in ROWS {
+        let mut group = Copies::new(copies, kept);
+        for (code, bound) in [OpCode::WRITE, OpCode::READ].into_iter().zip(bounds) {
+            // What is at hand afterwards is so before.
+            group.run(code, depth, 512 / depth);
+            let batches = group.batches(code, depth, 1024 / depth);
+            let (allocations, ()) = allocations_of(|| group.go(batches));
+            let each = allocations as f64 / 1024.0;
+            println!("{copies} {kept:?} {depth} {code:?}: {each:.2}");
+            if each > bound {
+                over.push(format!("{copies} {kept:?} {depth} {code:?}: {each:.2} > {bound}"));
+            }
+        }
+    }
+    assert!(over.is_empty(), "{over:#?}");
 }

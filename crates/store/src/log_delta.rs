@@ -67,6 +67,8 @@ pub struct LogDelta {
     pub trim_dups_to: Option<EVersion>,
     /// Objects that are missing since, or no longer.
     pub missing: Vec<(HObject, Option<PgMissingItem>)>,
+    /// The mark of roll-forward is here since.
+    pub rolled_forward_to: Option<EVersion>,
     /// What changes in other groups' memory with it, in this order: a split or a merge changes several, all or none. Theirs have none of their own.
     pub with: Vec<LogDelta>,
 }
@@ -104,6 +106,9 @@ pub struct PgRecord {
     pub log: VecDeque<PgLogEntry>,
     pub dups: VecDeque<PgLogDup>,
     pub missing: BTreeMap<HObject, PgMissingItem>,
+    /// The mark of roll-forward: only entries above it can be undone in place. `None`: the mark is the log's head, as in groups of copies
+    /// and in records of before.
+    pub rolled_forward_to: Option<EVersion>,
 }
 
 impl PgRecord {
@@ -167,5 +172,6 @@ impl PgRecord {
                 None => self.missing.remove(&object),
             };
         }
+        self.rolled_forward_to = delta.rolled_forward_to.or(self.rolled_forward_to);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! "HUMBOLDT EXPORT\n"   then frames: | kind u8 | length u32 | crc32c of the content u32 | content |, little-endian
-//! kind 1: a transaction, in Ceph's encoding    kind 2: a group's memory: epoch u32, then lists of encoded values    kind 0: the end
+//! kind 1: a transaction, in Ceph's encoding    kind 2: a group's memory: epoch u32, then lists of encoded values, then
+//! the mark of roll-forward if there is one    kind 0: the end
 //! ```
 
 use super::Offline;
@@ -15,7 +16,7 @@ use std::fs::File;
 use std::io::{Read, Write, stdout};
 use std::path::Path;
 use store::{InfoChange, LogDelta, ObjectStore, OmapQuery, PgRecord, StoreError};
-use types::{ByteStr, CollId, GHObject, HObject, PastIntervals, PgInfo, PgLogDup, PgLogEntry, PgMissingItem, Transaction};
+use types::{ByteStr, CollId, EVersion, GHObject, HObject, PastIntervals, PgInfo, PgLogDup, PgLogEntry, PgMissingItem, Transaction};
 
 const MAGIC: &[u8; 16] = b"HUMBOLDT EXPORT\n";
 const END: u8 = 0;
@@ -156,6 +157,9 @@ fn encode_group(record: &PgRecord) -> Vec<u8> {
     let (objects, items): (Vec<HObject>, Vec<PgMissingItem>) = record.missing.iter().map(|(o, i)| (o.clone(), i.clone())).unzip();
     objects.encode(&mut e);
     items.encode(&mut e);
+    if let Some(to) = record.rolled_forward_to {
+        to.encode(&mut e);
+    }
     e.finish().to_vec()
 }
 
@@ -173,6 +177,7 @@ fn decode_group(content: Bytes) -> Result<LogDelta> {
     let objects = Vec::<HObject>::decode(&mut d)?;
     let items = Vec::<PgMissingItem>::decode(&mut d)?;
     delta.missing = objects.into_iter().zip(items.into_iter().map(Some)).collect();
+    delta.rolled_forward_to = if d.is_empty() { None } else { Some(EVersion::decode(&mut d)?) };
     Ok(delta)
 }
 
@@ -227,6 +232,29 @@ pub fn import(offline: &mut Offline, file: &Path) -> Result<()> {
             }
             GROUP => offline.commit(Transaction::default(), Some(decode_group(content)?))?,
             other => bail!("a frame of kind {other}: the export is of a later version"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{PgId, SpgId};
+
+    /// A group with a mark of roll-forward has it again; one without is exported as it always was.
+    #[test]
+    fn a_groups_memory_comes_back() {
+        let record = |rolled_forward_to| {
+            let info = PgInfo::new(SpgId::whole(PgId::new(2, 5)));
+            let log = [PgLogEntry { version: EVersion::new(7, 9), ..PgLogEntry::default() }].into();
+            PgRecord { epoch: 7, info, log, rolled_forward_to, ..PgRecord::default() }
+        };
+        let (without, with) = (record(None), record(Some(EVersion::new(7, 8))));
+        assert!(encode_group(&with).starts_with(&encode_group(&without)) && encode_group(&with) != encode_group(&without));
+        for record in [without, with] {
+            let mut again = None;
+            PgRecord::apply(&mut again, decode_group(encode_group(&record).into()).expect("a group"));
+            assert_eq!(again, Some(record));
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Connections without a key that say nothing, half a banner or half a HELLO, and stay: as many as a port has places, and new ones all the time, at the
 //! monitor, the manager endpoint and an OSD of a `humboldt up`.
 
+use crate::up::{How, PATIENCE, Up, fresh, up};
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,37 +17,18 @@ const OPENED: usize = 2000;
 const COMES_FOR: Duration = Duration::from_secs(10);
 /// What they may take of memory, bytes.
 const GROWTH: u64 = 64 << 20;
-const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A `humboldt up`, which ends with the test.
-struct Up {
-    child: Child,
-    dir: PathBuf,
-}
+/// A cluster, and what is asked of it.
+struct Asked(Up);
 
-impl Drop for Up {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = std::fs::remove_dir_all(&self.dir);
-    }
-}
-
-impl Up {
+impl Asked {
     fn start() -> Self {
-        let dir = std::env::temp_dir().join(format!("humboldt-crowd-{}", std::process::id()));
-        let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
-        cmd.arg("up").arg("--dir").arg(&dir).args(["--port", "0", "--store", "mem", "--osds", "3"]);
-        let mut child = cmd.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("the program is there");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let up = Self { child, dir };
-        assert!(lines.by_ref().map_while(Result::ok).any(|line| line.contains("ready")), "it gets ready");
-        std::thread::spawn(move || lines.for_each(drop));
-        up
+        let dir = fresh("crowd");
+        Self(Up::start(up(&dir, &["--store", "mem", "--osds", "3"]), How::default()).with_folder(dir))
     }
     fn program(&self, words: &[&str]) -> Command {
         let mut cmd = Command::new(env!("CARGO_BIN_EXE_humboldt"));
-        cmd.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).env("CEPH_CONF", conf(&self.dir));
+        cmd.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).env("CEPH_CONF", self.0.dir().join("ceph.conf"));
         cmd
     }
     /// A new client that asks one thing: its output.
@@ -66,22 +47,18 @@ impl Up {
         osds.iter().map(|osd| (osd["up"] == 1, osd["up_from"].as_u64().expect("an epoch"))).collect()
     }
     fn rss(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.pid())).expect("it runs");
         let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).expect("memory");
         line.trim().trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
     }
     fn open_files(&self) -> usize {
-        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs").count()
+        std::fs::read_dir(format!("/proc/{}/fd", self.0.pid())).expect("it runs").count()
     }
     /// A client that writes for so long, and must end well.
     fn load(&self, seconds: u64) -> Child {
         let seconds = seconds.to_string();
         self.program(&["bench", "-p", "p", "write", "--seconds", &seconds, "--depth", "4", "--objects", "64"]).spawn().expect("it runs")
     }
-}
-
-fn conf(dir: &Path) -> PathBuf {
-    dir.join("ceph.conf")
 }
 
 /// As many descriptors as are allowed: the crowd is this process.
@@ -126,7 +103,7 @@ impl Crowd {
 #[test]
 fn half_handshakes_take_nobodys_place() {
     raise_limit();
-    let mut up = Up::start();
+    let mut up = Asked::start();
     up.ask("ceph osd pool create p 1");
     assert!(up.load(2).wait_with_output().expect("it ends").status.success(), "the load by itself");
     let (before, rss, files) = (up.ups(), up.rss(), up.open_files());
@@ -149,7 +126,7 @@ fn half_handshakes_take_nobodys_place() {
     assert!(ended.status.success(), "the client that was there: {}", String::from_utf8_lossy(&ended.stderr));
     let after = up.ups();
     assert!(after[0] == before[0] && after[2] == before[2] && after[1].0, "{before:?}, then {after:?}");
-    assert!(up.child.try_wait().expect("it is ours").is_none(), "it goes on");
+    assert!(up.0.runs(), "it goes on");
     let grown = up.rss().saturating_sub(rss);
     assert!(grown < GROWTH, "grown by {} MiB", grown >> 20);
     // The crowd is still there, and is given up.

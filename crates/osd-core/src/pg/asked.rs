@@ -51,7 +51,7 @@ impl Pg {
     }
     /// A scrub is asked for: begun by the next tick.
     pub(crate) fn want_scrub(&mut self, deep: bool, repair: bool) {
-        self.work.want_scrub(deep, repair);
+        self.work.scrubs_mut().want(deep, repair);
     }
     /// Gives up every object that is not found. How many, or why that can't be done now.
     pub(crate) fn give_up_unfound(&mut self, how: GiveUp, cx: &mut Cx<'_>) -> Result<usize, String> {

@@ -30,8 +30,8 @@ impl Pg {
             Said::Settled { .. } => {}
             Said::Lease(m) => group.members.lease_came(from, &m, &group.record, cx),
             Said::LeaseAck { sent, ack } => self.lease_acknowledged(from.osd, sent, ack, cx),
-            Said::ScrubSlot(m) => work.reserve_came(&m, requests, group, cx),
-            Said::ScrubMap(m) => work.scrub_map_came(&m, requests, group, cx),
+            Said::ScrubSlot(m) => work.scrubbing(requests, group, cx).slot_came(&m),
+            Said::ScrubMap(m) => work.scrubbing(requests, group, cx).map_came(&m),
             Said::Place { sent, word } => work.place_word(from, sent, word, requests, group, cx),
             Said::Parts(envelope, parts) => work.recovery_came(from, envelope, parts, requests, group, cx),
         }
@@ -48,7 +48,7 @@ impl Pg {
                 InOrder::Write(m) => self.group.write_came(m, &mut self.work, cx).map_err(Stop::Bad),
                 InOrder::Entries(m) => self.group.entries_came(from, m, cx).map_err(Stop::Bad),
                 InOrder::Scrub(m) => {
-                    self.work.scrub_asked(from, m, &mut self.requests, &mut self.group, cx);
+                    self.work.scrubbing(&mut self.requests, &mut self.group, cx).map_wanted(from, m);
                     Ok(())
                 }
             };

@@ -107,7 +107,7 @@ impl Pg {
         self.group.members.peering.mapping.note_in(self.group.record.stats_mut());
         self.group.record.forget_unsaved();
         cx.sh.wishes.report_soon = true;
-        self.work.end_scrub_interval();
+        self.work.scrubs_mut().end_interval();
         self.requests.forget_watches();
         self.work.end_places(&self.group, cx.sh);
         self.work.end_recovery(&mut self.requests, &mut self.group, cx);

@@ -66,7 +66,7 @@ impl Pg {
     }
     /// Its next scrub, if this OSD leads it.
     pub(crate) fn planned_scrub(&self, now: UTime, sh: &Shared) -> Option<Planned> {
-        self.work.planned_scrub(&self.group, now, sh)
+        self.work.scrubs().planned(&self.group, now, sh)
     }
     /// Objects of which no member is known to have a good copy, and what is lacked here of each.
     pub fn unfound(&self) -> impl Iterator<Item = (&HObject, Option<PgMissingItem>)> {

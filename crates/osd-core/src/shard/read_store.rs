@@ -57,7 +57,7 @@ impl Loaded {
     }
     pub fn of(pgid: SpgId, record: PgRecord) -> Result<Self, String> {
         let failed = |what: &str| Err(format!("{pgid}: {what}"));
-        let PgRecord { epoch, info, past_intervals: past, log, dups, missing } = record;
+        let PgRecord { epoch, info, past_intervals: past, log, dups, missing, rolled_forward_to } = record;
         if info.pgid != pgid {
             return failed("its info is another group's");
         }
@@ -68,7 +68,7 @@ impl Loaded {
             }
             last = entry.version;
         }
-        let log = Log::load(info.last_update, info.log_tail, dups, log);
+        let log = Log::load(info.last_update, info.log_tail, dups, log).with_forward(rolled_forward_to);
         Ok(Self { pgid, epoch, info, past, log, missing, is_stale: false })
     }
 }
@@ -254,5 +254,25 @@ fn read_way_back(store: &TimedStore) -> Result<Option<WayBack>, Stop> {
         Ok(bytes) => Ok(bytes.as_ref().try_into().ok().map(|bytes| WayBack { to: Epoch::from_le_bytes(bytes), ..WayBack::default() })),
         Err(StoreError::NoObject(_)) => Ok(None),
         Err(e) => Err(e.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{EVersion, PgId};
+
+    /// A group is loaded with the mark of roll-forward that its record has; without one, as copies and stores of before are, with its head.
+    #[test]
+    fn a_group_has_its_mark_of_roll_forward_again() {
+        let pgid = SpgId::whole(PgId::new(1, 0));
+        let version = |v| EVersion::new(3, v);
+        for (kept, mark) in [(Some(version(1)), version(1)), (None, version(2))] {
+            let log = [1, 2].map(|v| types::PgLogEntry { version: version(v), ..types::PgLogEntry::default() });
+            let info = PgInfo { last_update: version(2), ..PgInfo::new(pgid) };
+            let record = PgRecord { info, log: log.into(), rolled_forward_to: kept, ..PgRecord::default() };
+            let loaded = Loaded::of(pgid, record).expect("it is in order");
+            assert_eq!((loaded.log.can_rollback_to(), loaded.log.forward()), (mark, kept));
+        }
     }
 }

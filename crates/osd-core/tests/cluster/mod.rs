@@ -331,6 +331,36 @@ impl Cluster {
         }
     }
 
+    /// Requests that come to an OSD at once, until each is answered and no OSD has anything to say: no more than that is done here, so that
+    /// it can be counted.
+    #[inline(never)]
+    pub fn measured(&mut self, to: usize, batch: Vec<RawMessage>) {
+        let (wanted, clock) = (batch.len(), self.clock());
+        let mut inboxes: Vec<Vec<Event>> = self.nodes.iter().map(|_| Vec::new()).collect();
+        inboxes[to].extend(batch.into_iter().map(|msg| Event::Message { conn: CLIENT, msg }));
+        let (mut out, mut answers, mut rounds) = (Vec::new(), 0, 0);
+        while answers < wanted || inboxes.iter().any(|inbox| !inbox.is_empty()) {
+            rounds += 1;
+            assert!(rounds < 10_000, "{answers} of {wanted} answers");
+            for (id, node) in self.nodes.iter_mut().enumerate() {
+                let osd = &mut node.as_mut().expect("it runs").osd;
+                std::mem::take(&mut inboxes[id]).into_iter().for_each(|event| osd.handle(event, clock, &mut out));
+                osd.handle(Event::TurnEnd, clock, &mut out);
+                for effect in out.drain(..) {
+                    match effect {
+                        Effect::Send { conn: CLIENT, .. } => answers += 1,
+                        Effect::SendOsd { osd, msg, .. } => {
+                            inboxes[osd as usize].push(Event::Osd { osd: id as OsdId, msg: received(&msg) })
+                        }
+                        Effect::Continue => inboxes[id].push(Event::Continue),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        assert_eq!(answers, wanted, "one answer a request");
+    }
+
     /// One thing that can happen happens. False if there is none.
     pub fn step(&mut self) -> bool {
         let inboxes = self.nodes.iter().enumerate().filter(|(_, n)| n.as_ref().is_some_and(|n| !n.inbox.is_empty())).map(|(id, _)| id);
@@ -477,6 +507,7 @@ impl Cluster {
         let node = self.nodes[osd as usize].as_ref().expect("a member runs");
         let store = node.osd.store();
         let record = store.load_pg(pgid).unwrap().unwrap_or_else(|| panic!("osd.{osd} has no {pgid}"));
+        assert!(record.rolled_forward_to.is_none(), "{pgid} on osd.{osd}: copies keep no mark of roll-forward");
         let entries: Vec<String> = record.log.iter().map(|e| format!("{} {} {}", e.version, e.op.name(), e.soid)).collect();
         let i = &record.info;
         let mut text = format!("{} {} {} {}\n{entries:?}\n", i.last_update, i.last_complete, i.log_tail, i.last_user_version);

@@ -3,8 +3,11 @@
 //!
 //! ```text
 //! delta | pool zigzag, seed, shard u8 | flags u8 | what the flags say | n entries: epoch, version, row |
-//!       | n dups: epoch, version, row | n missing: hobject_t, there u8, pg_missing_item |
+//!       | n dups: epoch, version, row | n missing: hobject_t, there u8, pg_missing_item | the mark of roll-forward, if it moves |
+//! row   | epoch | next dup | pg_info_t | pg_past_intervals | the mark of roll-forward, if there is one |
 //! ```
+//! No record of before has a mark, and none of a group of copies.
+//!
 //! Counts of a group's statistics change a little with each write: the delta has their differences to the counts before.
 //!
 //! A delta takes a step for each entry that it adds, and for each that it trims which no checkpoint has taken; the length of the log is
@@ -42,6 +45,7 @@ pub struct PgMem {
     /// `info.stats.stats.sum` as it is encoded; newer than the one in `info`.
     sum: Vec<u8>,
     next_dup: u32,
+    rolled_forward_to: Option<EVersion>,
     changed: bool,
 }
 
@@ -101,7 +105,7 @@ impl PgMem {
     fn new(pg: SpgId) -> Self {
         let info = PgInfo::new(pg);
         let sum = encoded(&info.stats.stats.sum).to_vec();
-        Self { epoch: 0, info, past: PastIntervals::default(), sum, next_dup: 0, changed: true }
+        Self { epoch: 0, info, past: PastIntervals::default(), sum, next_dup: 0, rolled_forward_to: None, changed: true }
     }
     pub fn info(&self) -> Result<PgInfo, Corrupt> {
         let mut info = self.info.clone();
@@ -114,6 +118,9 @@ impl PgMem {
         out.put_var(u64::from(self.next_dup));
         out.put_blob(&encoded(&self.info()?));
         out.put_blob(&encoded(&self.past));
+        if let Some(to) = self.rolled_forward_to {
+            put_version(&mut out, to);
+        }
         Ok(out.into())
     }
     pub fn decode(row: Bytes) -> Result<Self, Corrupt> {
@@ -121,15 +128,37 @@ impl PgMem {
         let (epoch, next_dup) = (get.var()? as u32, get.var()? as u32);
         let info: PgInfo = decoded(&get.blob()?)?;
         let sum = encoded(&info.stats.stats.sum).to_vec();
-        Ok(Self { epoch, past: decoded(&get.blob()?)?, sum, info, next_dup, changed: false })
+        let past = decoded(&get.blob()?)?;
+        Ok(Self { epoch, past, sum, info, next_dup, rolled_forward_to: get_mark(&mut get)?, changed: false })
     }
     /// Bytes of memory, roughly.
     pub fn memory(&self) -> usize {
-        size_of::<Self>() + self.sum.capacity() + 500
+        size_of::<Self>() + self.sum.capacity() + 476
     }
     pub fn pgid(&self) -> SpgId {
         self.info.pgid
     }
+}
+
+/// An object is missing since, or no longer.
+fn apply_missing(id: SpgId, get: &mut Get, table: &mut Table) -> Result<(), Corrupt> {
+    let object = get.blob()?;
+    let key = missing_key(id, &decoded(&object)?);
+    let val = if get.u8()? != 0 {
+        let mut row = Vec::new();
+        row.put_blob(&object);
+        row.extend_from_slice(&get.blob()?);
+        Val::Row(row.into())
+    } else {
+        Val::Del
+    };
+    table.put(&key, val);
+    Ok(())
+}
+
+/// The mark of roll-forward, if that is what follows.
+fn get_mark(get: &mut Get) -> Result<Option<EVersion>, Corrupt> {
+    if get.is_empty() { Ok(None) } else { get_version(get).map(Some) }
 }
 
 fn encode_delta(delta: &LogDelta, old_sum: Option<&[u8]>, out: &mut Vec<u8>, buf: &mut BytesMut) {
@@ -194,6 +223,9 @@ fn encode_delta(delta: &LogDelta, old_sum: Option<&[u8]>, out: &mut Vec<u8>, buf
         if let Some(item) = item {
             out.put_blob(encode_into(buf, item));
         }
+    }
+    if let Some(to) = delta.rolled_forward_to {
+        put_version(out, to);
     }
 }
 
@@ -296,17 +328,10 @@ impl Groups {
             table.remove_range(&key::pg(key::DUP, id), &behind(key::DUP, id, to));
         }
         for _ in 0..get.count(2)? {
-            let object = get.blob()?;
-            let key = missing_key(id, &decoded(&object)?);
-            let val = if get.u8()? != 0 {
-                let mut row = Vec::new();
-                row.put_blob(&object);
-                row.extend_from_slice(&get.blob()?);
-                Val::Row(row.into())
-            } else {
-                Val::Del
-            };
-            table.put(&key, val);
+            apply_missing(id, &mut get, table)?;
+        }
+        if let Some(to) = get_mark(&mut get)? {
+            pg.rolled_forward_to = Some(to);
         }
         Ok(())
     }
@@ -330,8 +355,13 @@ impl Core {
     pub fn load_pg(&mut self, id: SpgId) -> StoreResult<Option<PgRecord>> {
         let Some(pg) = self.groups.get(id) else { return Ok(None) };
         let damaged = |e: Corrupt| StoreError::Damaged { coll: CollId::Pg(id), what: format!("what group {id} remembers: {e}") };
-        let mut record =
-            PgRecord { epoch: pg.epoch, info: pg.info().map_err(damaged)?, past_intervals: pg.past.clone(), ..PgRecord::default() };
+        let mut record = PgRecord {
+            epoch: pg.epoch,
+            info: pg.info().map_err(damaged)?,
+            past_intervals: pg.past.clone(),
+            rolled_forward_to: pg.rolled_forward_to,
+            ..PgRecord::default()
+        };
         record.log.reserve(self.pg_leaves(id)?);
         let mut bad = Ok(());
         for kind in PG_KINDS {
@@ -412,6 +442,33 @@ fn entries_of(mut get: Get, flags: u8) -> Result<usize, Corrupt> {
 mod tests {
     use super::*;
     use types::PgLogEntry;
+
+    /// A group's row and its changes without a mark of roll-forward are, byte for byte, those of stores of before; with one, it comes back
+    /// from either.
+    #[test]
+    fn a_mark_of_roll_forward_is_kept_and_a_row_of_before_has_none() {
+        let id = SpgId::whole(PgId::new(3, 5));
+        let change = |mark| {
+            let delta = LogDelta { epoch: Some(7), rolled_forward_to: mark, ..LogDelta::new(id) };
+            let mut bytes = Vec::new();
+            encode_delta(&delta, None, &mut bytes, &mut BytesMut::new());
+            bytes
+        };
+        let mark = |v| Some(EVersion::new(7, v));
+        let (mut groups, mut table) = (Groups::default(), Table::new());
+        let mut row_after = |delta: Vec<u8>| {
+            groups.apply(delta.into(), &mut table).expect("a delta");
+            groups.get(id).expect("it is there").encode().expect("a row")
+        };
+        let (before, without) = (row_after(change(None)), PgMem { epoch: 7, ..PgMem::new(id) }.encode().expect("a row"));
+        assert_eq!(before, without);
+        assert_eq!(PgMem::decode(before.clone()).expect("a row").rolled_forward_to, None);
+        let (with, kept) = (row_after(change(mark(300))), row_after(change(None)));
+        assert_eq!(with, kept, "a change without a mark leaves it");
+        assert_eq!(with[..before.len()], before[..], "it stands behind all else");
+        assert_eq!(PgMem::decode(with.clone()).expect("a row").rolled_forward_to, mark(300));
+        assert!(PgMem::decode(with.slice(..with.len() - 1)).is_err(), "a part of a mark is none");
+    }
 
     /// A log at its full length gains an entry and loses one, and is read at both ends: a long one takes the steps that a short one takes.
     #[test]

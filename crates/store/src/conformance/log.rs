@@ -57,6 +57,8 @@ fn delta(rng: &mut Rng, pg: SpgId, record: Option<&PgRecord>) -> LogDelta {
         let item = rng.chance(1, 2).then(|| PgMissingItem { need: at, ..PgMissingItem::default() });
         delta.missing.push((super::workload::name(rng.below(10)).hobj, item));
     }
+    // Kept by what comes behind it, and gone with a reset. Not drawn: lives stay what they were.
+    delta.rolled_forward_to = (at.version % 5 == 2).then_some(at);
     delta
 }
 

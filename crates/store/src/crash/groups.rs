@@ -69,6 +69,7 @@ impl Groups {
             let dups = record.dups.iter().cloned().collect();
             delta.with.push(LogDelta { reset: true, dups, entries: delta.entries.clone(), ..fresh(other, version) });
         }
+        delta.rolled_forward_to = (n % 5 == 2).then_some(version);
         if rng.chance(1, 6) {
             let item = rng.chance(1, 2).then(|| PgMissingItem { need: version, ..PgMissingItem::default() });
             delta.missing.push((crate::conformance::object_name(rng.below(6)).hobj, item));

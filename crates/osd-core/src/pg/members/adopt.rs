@@ -62,7 +62,7 @@ impl Group {
     }
     /// No log reaches back to what we have: the primary's newest part of it becomes ours, and all objects come by a backfill.
     pub(in crate::pg) fn start_anew(&mut self, theirs: PeerLog, info: &PgInfo, cx: &mut Cx<'_>) -> Result<(), Stop> {
-        let merged = self.record.start_anew(theirs, info)?;
+        let merged = self.record.start_anew(self.backend.layout(), theirs, info)?;
         self.take_merged(&merged, Vec::new(), cx);
         Ok(())
     }

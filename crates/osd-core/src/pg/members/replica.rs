@@ -71,7 +71,8 @@ impl Group {
         let lacks = self.record.missing().contains(&m.poid);
         self.backend.primary_wrote(&entries);
         self.backend.settled(m.min_last_complete_ondisk);
-        let delta = self.record.follow(entries, lacks, m.pg_stats.clone(), m.pg_trim_to, cx.sh.log_bounds.dups);
+        let forward = self.backend.layout().roll_forward(m.min_last_complete_ondisk);
+        let delta = self.record.follow(entries, lacks, m.pg_stats.clone(), forward, m.pg_trim_to, cx.sh.log_bounds.dups);
         self.keep_for_primary(txn, delta, (m.tid, m.reqid, false), cx);
         Ok(())
     }
@@ -103,7 +104,8 @@ impl Group {
         }
         self.record.check_order(&m.entries)?;
         self.backend.primary_wrote(&m.entries);
-        let delta = self.record.follow_entries(m.entries.clone());
+        let forward = self.backend.layout().roll_forward(m.pg_roll_forward_to);
+        let delta = self.record.follow_entries(m.entries.clone(), forward);
         self.keep_for_primary(Transaction::new(self.coll), delta, (m.rep_tid, ReqId::default(), true), cx);
         Ok(())
     }

@@ -24,25 +24,30 @@ impl Record {
         info: &PgInfo,
     ) -> Result<Merged, LogError> {
         let merged = merge::merge(layout, &self.log, divergent, theirs, &self.info.last_backfill, &mut self.missing)?;
-        Ok(self.adopt(merged, info))
+        let forward = layout.roll_forward(merged.head);
+        Ok(self.adopt(merged, info, forward))
     }
     /// Our log goes back to an older head, which is the primary's. `divergent` are our entries above it.
     pub(in crate::pg) fn rewind(&mut self, layout: Layout, divergent: &[PgLogEntry], info: &PgInfo) -> Result<Merged, LogError> {
         let merged = merge::rewind(layout, &self.log, divergent, info.last_update, &self.info.last_backfill, &mut self.missing)?;
-        Ok(self.adopt(merged, info))
+        Ok(self.adopt(merged, info, None))
     }
     /// No log reaches back to what we have: the primary's newest part of it becomes ours, and all objects come by a backfill.
-    pub(in crate::pg) fn start_anew(&mut self, theirs: PeerLog, info: &PgInfo) -> Result<Merged, LogError> {
+    pub(in crate::pg) fn start_anew(&mut self, layout: Layout, theirs: PeerLog, info: &PgInfo) -> Result<Merged, LogError> {
         ends_as_said(&theirs, info)?;
         let merged = merge::replace(theirs, &mut self.missing);
         self.info.last_backfill = HObject::min();
         self.info.stats.stats = info.stats.stats.clone();
         self.info.stats.stats_invalid = info.stats.stats_invalid;
         self.info.last_user_version = info.last_user_version;
-        Ok(self.adopt(merged, info))
+        let forward = layout.roll_forward(merged.head);
+        Ok(self.adopt(merged, info, forward))
     }
-    fn adopt(&mut self, merged: Merged, theirs: &PgInfo) -> Merged {
+    /// `forward`: the mark of roll-forward moves here. Entries of another's log can't be undone in place: what that takes is not in our
+    /// store.
+    fn adopt(&mut self, merged: Merged, theirs: &PgInfo, forward: Option<EVersion>) -> Merged {
         self.log.take_merge(&merged);
+        self.roll_forward(forward);
         merged.apply_to_info(&self.missing, theirs, &mut self.info);
         self.note_ends();
         self.note_complete();
@@ -53,7 +58,7 @@ impl Record {
     pub(in crate::pg) fn adopted(&self, merged: &Merged, epoch: Epoch, past: &PastIntervals, entries: Vec<PgLogEntry>) -> LogDelta {
         match merged.is_whole() {
             true => self.whole(epoch, past, merged.entries(entries)),
-            false => LogDelta { info: self.full(), ..merged.delta(self.info.pgid) },
+            false => LogDelta { info: self.full(), rolled_forward_to: self.log.forward(), ..merged.delta(self.info.pgid) },
         }
     }
 }

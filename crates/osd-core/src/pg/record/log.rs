@@ -166,7 +166,18 @@ impl Log {
     }
     /// Moves the mark of roll-forward here, if it was not further.
     pub fn roll_forward_to(&mut self, to: EVersion) {
-        self.forward = Some(self.forward.map_or(to, |forward| forward.max(to)));
+        self.forward = Some(self.forward.unwrap_or_default().max(to).max(self.tail));
+    }
+    /// With the mark of roll-forward that the store has.
+    pub fn with_forward(mut self, kept: Option<EVersion>) -> Self {
+        if let Some(to) = kept {
+            self.roll_forward_to(to);
+        }
+        self
+    }
+    /// The mark of roll-forward as the store keeps it; `None` if it is the head, whatever that becomes.
+    pub fn forward(&self) -> Option<EVersion> {
+        self.forward
     }
     /// How many entries there are.
     pub fn len(&self) -> usize {

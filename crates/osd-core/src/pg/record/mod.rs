@@ -156,12 +156,10 @@ impl Record {
         self.note_ends();
         self.note_complete();
         let everywhere = everywhere(self.info.last_complete);
-        if let Some(to) = layout.roll_forward(everywhere) {
-            self.log.roll_forward_to(to);
-        }
+        self.roll_forward(layout.roll_forward(everywhere));
         let limit = if planted(Bug::TrimTooFar) { self.log.head() } else { everywhere };
         let trim = self.log.trim_to(bound.target, bound.trim_min, bound.trim_max, limit);
-        let mut delta = LogDelta { entries, ..LogDelta::new(self.info.pgid) };
+        let mut delta = LogDelta { entries, rolled_forward_to: self.log.forward(), ..LogDelta::new(self.info.pgid) };
         if let Some(to) = trim {
             self.trim(to, bound.dups, &mut delta);
         }
@@ -172,34 +170,47 @@ impl Record {
         }
         given
     }
+    fn roll_forward(&mut self, to: Option<EVersion>) {
+        if let Some(to) = to {
+            self.log.roll_forward_to(to);
+        }
+    }
     fn trim(&mut self, to: EVersion, dups: usize, delta: &mut LogDelta) {
         delta.trim_to = Some(to);
         (delta.dups, delta.trim_dups_to) = self.log.trim(to, dups);
         self.info.log_tail = self.log.tail();
     }
 
-    /// The primary has written. `lacks`: our store does not get what these entries say. Its log begins behind `trim_to`, and so does ours. The store is never
-    /// allowed to refuse this: the OSD ends.
-    pub(super) fn follow(&mut self, entries: Vec<PgLogEntry>, lacks: bool, stats: PgStat, trim_to: EVersion, dups: usize) -> LogDelta {
+    /// The primary has written. `lacks`: our store does not get what these entries say. The mark of roll-forward moves to `forward`. The
+    /// primary's log begins behind `trim_to`, and so does ours. The store is never allowed to refuse this: the OSD ends.
+    pub(super) fn follow(
+        &mut self,
+        entries: Vec<PgLogEntry>,
+        lacks: bool,
+        stats: PgStat,
+        forward: Option<EVersion>,
+        trim_to: EVersion,
+        dups: usize,
+    ) -> LogDelta {
         for entry in &entries {
             self.info.last_user_version = self.info.last_user_version.max(entry.user_version);
         }
-        let mut delta = self.follow_all(entries, lacks);
+        let mut delta = self.follow_all(entries, lacks, forward);
         self.info.stats = stats;
-        if trim_to > self.log.tail() && trim_to <= self.info.last_complete {
+        if trim_to > self.log.tail() && trim_to <= self.info.last_complete.min(self.log.can_rollback_to()) {
             self.trim(trim_to, dups, &mut delta);
         }
         delta.info = self.fast();
         delta
     }
     /// The primary's log has entries by which no store changes: we lack what they name.
-    pub(super) fn follow_entries(&mut self, entries: Vec<PgLogEntry>) -> LogDelta {
-        let mut delta = self.follow_all(entries, true);
+    pub(super) fn follow_entries(&mut self, entries: Vec<PgLogEntry>, forward: Option<EVersion>) -> LogDelta {
+        let mut delta = self.follow_all(entries, true, forward);
         self.info.stats.stats_invalid |= !delta.missing.is_empty();
         delta.info = self.fast();
         delta
     }
-    fn follow_all(&mut self, entries: Vec<PgLogEntry>, lacks: bool) -> LogDelta {
+    fn follow_all(&mut self, entries: Vec<PgLogEntry>, lacks: bool, forward: Option<EVersion>) -> LogDelta {
         let mut delta = LogDelta::new(self.info.pgid);
         for entry in &entries {
             self.log.push(entry);
@@ -210,7 +221,8 @@ impl Record {
         }
         self.note_ends();
         self.note_complete();
-        delta.entries = entries;
+        self.roll_forward(forward);
+        (delta.entries, delta.rolled_forward_to) = (entries, self.log.forward());
         delta
     }
 
@@ -331,6 +343,7 @@ impl Record {
             trim_to: Some(self.log.tail()),
             dups: self.log.all_dups(),
             missing: self.missing.to_record(),
+            rolled_forward_to: self.log.forward(),
             ..self.standing(epoch, past)
         }
     }

@@ -131,7 +131,7 @@ impl Requests {
         if info.pg_op {
             return self.run_pg_op(op, work, group, cx);
         }
-        let Some(op) = work.wait_for_scrub(op, self, group, cx) else { return };
+        let Some(op) = work.scrubbing(self, group, cx).wait_for(op) else { return };
         let Some(op) = work.wait_for_recovery(op, self, group, cx) else { return };
         self.enter(op, work, group, cx);
     }

@@ -236,7 +236,7 @@ impl Requests {
                 cx.sh.counters.damaged += 1;
                 cx.sh.wishes.report_soon = true;
                 cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{}: {}: {why}", group.pgid, op.msg.hobj) });
-                if let Some(op) = work.met_damage(op, self, group, cx) {
+                if let Some(op) = work.scrubbing(self, group, cx).met_damage(op) {
                     cx.reply_error(&op, EIO);
                 }
             }
@@ -295,7 +295,7 @@ impl Requests {
 
     /// A listing: reads the group's objects as they are now.
     pub(in crate::pg) fn run_pg_op(&mut self, op: Box<ClientOp>, work: &mut Jobs, group: &mut Group, cx: &mut Cx<'_>) {
-        let found = |arg: &_| work.scrub_results(arg, group.record.info().history.same_interval_since);
+        let found = |arg: &_| work.scrubs().found(arg, group.record.info().history.same_interval_since);
         match op::plan_pg(group.source(cx.sh), group.pgid, &group.pool, &cx.sh.limits, &op.msg, &found) {
             Ok(mut plan) => {
                 let reply = plan_reply(&op.msg, &mut plan, cx.sh.map.epoch, true);

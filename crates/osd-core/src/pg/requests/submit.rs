@@ -139,7 +139,7 @@ impl Requests {
             }
             return Err(refused);
         }
-        work.changed(head.hobj(), &plan.stats, head.exists.then_some(head.info.version));
+        work.scrubs_mut().changed(head.hobj(), &plan.stats, head.exists.then_some(head.info.version));
         self.objects.submitted(head);
         Ok(())
     }

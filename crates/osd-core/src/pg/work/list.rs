@@ -60,8 +60,8 @@ impl Jobs {
     fn job_turn(&mut self, job: Job, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
         match job {
             Job::Recovery => self.recover(requests, group, cx, |recovery, host| recovery.turn(host)),
-            Job::Asked => self.asked_turn(requests, group, cx),
-            Job::Scrub => self.scrub_turn(requests, group, cx),
+            Job::Asked => self.scrubbing(requests, group, cx).make_map(),
+            Job::Scrub => self.scrubbing(requests, group, cx).turn(),
             Job::Trim => self.trim_turn(requests, group, cx),
         }
     }

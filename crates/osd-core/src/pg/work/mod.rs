@@ -30,16 +30,16 @@ use backfill::sweep::Sweep;
 use places::lend::Lender;
 use places::want::Reservation;
 use recovery::kept::Kept;
-use scrub::Planned;
-use scrub::results::Results;
+use scrub::Scrubbing;
+use scrub::agenda::Agenda;
 use trim_queue::TrimQueue;
-use types::{Bytes, CollId, EVersion, Epoch, HObject, IntervalSet, ObjectStatSum, PgLogEntry, Transaction, UTime, pg_state};
+use types::{CollId, IntervalSet, PgLogEntry, Transaction, pg_state};
 
 /// What a group does by itself.
 pub(super) struct Jobs {
     kept: Kept,
     trim: TrimQueue,
-    scrubs: scrub::agenda::Agenda,
+    scrubs: Agenda,
     /// Places for recovery and backfill, as the primary; and what we lend as another member.
     reservation: Reservation,
     lender: Lender,
@@ -53,20 +53,28 @@ impl Jobs {
         Self {
             kept: Kept::new(&sh.bounds.recovery_slots),
             trim: TrimQueue::default(),
-            scrubs: scrub::agenda::Agenda::default(),
+            scrubs: Agenda::default(),
             reservation: Reservation::default(),
             lender: Lender::default(),
             sweep: None,
             forced: 0,
         }
     }
-    pub(crate) fn planned_scrub(&self, group: &Group, now: UTime, sh: &Shared) -> Option<Planned> {
-        self.scrubs.planned(group, now, sh)
+    /// The group's scrubs, as far as they are a matter of their own.
+    pub fn scrubs(&self) -> &Agenda {
+        &self.scrubs
+    }
+    pub fn scrubs_mut(&mut self) -> &mut Agenda {
+        &mut self.scrubs
+    }
+    /// The same with all that they change.
+    pub fn scrubbing<'a, 'b>(&'a mut self, requests: &'a mut Requests, group: &'a mut Group, cx: &'a mut Cx<'b>) -> Scrubbing<'a, 'b> {
+        Scrubbing { requests, work: self, group, cx }
     }
     /// About once a second.
     pub fn tick(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
         self.kept.sweep_leftovers(group, cx);
-        self.tick_scrub(requests, group, cx);
+        self.scrubbing(requests, group, cx).tick();
         self.tick_places(requests, group, cx);
         self.sweep_on(group, cx);
         self.wake_recovery(requests, group, cx);
@@ -101,22 +109,6 @@ impl Jobs {
     pub fn reset(&mut self, conn: ConnId) {
         self.kept.reset(conn);
         self.scrubs.reset(conn);
-    }
-    /// The interval is over for a scrub.
-    pub fn end_scrub_interval(&mut self) {
-        self.scrubs.end_interval();
-    }
-    /// A scrub is asked for: begun by the next tick.
-    pub fn want_scrub(&mut self, deep: bool, repair: bool) {
-        self.scrubs.want(deep, repair);
-    }
-    /// What the last scrub found, of results that are of this interval; else an errno.
-    pub fn scrub_results(&self, arg: &Bytes, interval: Epoch) -> Result<Bytes, i32> {
-        Results::page(self.scrubs.results(), arg, interval)
-    }
-    /// An object of this head's name was written.
-    pub fn changed(&mut self, head: &HObject, by: &ObjectStatSum, version: Option<EVersion>) {
-        self.scrubs.changed(head, by, version);
     }
     /// Snapshots were purged everywhere while this OSD was away: they are looked for here.
     pub fn purged(&mut self, snaps: &IntervalSet) {

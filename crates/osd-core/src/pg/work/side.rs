@@ -1,16 +1,18 @@
-//! For tests: one member as recovery and backfill see it, with a store in memory and queues instead of links.
+//! For tests: members as recovery and backfill see them, each with a store in memory, joined by queues instead of links.
 //!
-//! Holds no world: which members there are, and in which order messages come, is each test's to say.
+//! Which of them goes on next is chance's. Which objects there are, and what each lacks, is each test's to say.
 
 use crate::persist::{SNAPMAPPER, own_object};
 use crate::pg::backend::layout::Layout;
 use crate::pg::reconcile::missing::Missing;
 use crate::pg::work::recovery::host::{Change, Host, Limits, Part};
+use crate::pg::work::recovery::objects::Recovery;
+use crate::work::{For, Work};
 use base::{Rng, Stamp};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use store::ObjectStore;
 use store_mem::MemStore;
-use types::{CollId, EVersion, HObject, ObjectCleanRegions, PgId, PgInfo, PgMissingItem, PgShard, PgStat, SpgId, Transaction};
+use types::{CollId, EVersion, HObject, ObjectCleanRegions, PgId, PgInfo, PgLogEntry, PgMissingItem, PgShard, PgStat, SpgId, Transaction};
 
 pub const PG: SpgId = SpgId { pgid: PgId { pool: 1, seed: 0 }, shard: -1 };
 pub const COLL: CollId = CollId::Pg(PG);
@@ -167,6 +169,88 @@ impl Host for Side {
         (self.info.last_backfill, self.info.stats) = (to, stats);
         self.out.extend(then);
         true
+    }
+}
+
+/// A message to a member: a part, or a write with the entry of the log, whose transaction is empty for an object that is not there yet.
+pub enum Sent {
+    Part(Part),
+    Write(Box<PgLogEntry>, Transaction),
+}
+
+/// A primary, the first of them, and its members.
+pub struct Sides {
+    pub sides: Vec<(Recovery, Side)>,
+    queues: BTreeMap<(usize, usize), VecDeque<Sent>>,
+    /// Objects that were under way together, at most.
+    pub most: usize,
+    pub rng: Rng,
+}
+
+impl Sides {
+    pub fn new(sides: Vec<(Recovery, Side)>, rng: Rng) -> Self {
+        Self { sides, queues: BTreeMap::new(), most: 0, rng }
+    }
+    /// Behind all that it has said before.
+    pub fn send(&mut self, from: usize, to: usize, sent: Sent) {
+        self.take_out();
+        self.queues.entry((from, to)).or_default().push_back(sent);
+    }
+    /// What members want to say is on its way.
+    fn take_out(&mut self) {
+        for from in 0..self.sides.len() {
+            for (to, part) in std::mem::take(&mut self.sides[from].1.out) {
+                self.queues.entry((from, to.osd as usize)).or_default().push_back(Sent::Part(part));
+            }
+        }
+    }
+    /// The interval is over: messages are lost, and objects that were on their way are taken back.
+    pub fn end_interval(&mut self) {
+        self.queues.clear();
+        for (recovery, side) in &mut self.sides {
+            let txn = recovery.end_interval(side);
+            side.store.submit(txn, None, 0).unwrap();
+            side.out.clear();
+        }
+    }
+    /// One thing happens; false if nothing can.
+    pub fn step(&mut self) -> bool {
+        self.take_out();
+        let queues: Vec<(usize, usize)> = self.queues.iter().filter(|(_, q)| !q.is_empty()).map(|(at, _)| *at).collect();
+        let rests = |i: &usize| matches!(self.sides[*i].0.work(), Work::Idle | Work::Waiting(For::Peer));
+        let busy: Vec<usize> = (0..self.sides.len()).filter(|i| !rests(i)).collect();
+        if queues.is_empty() && busy.is_empty() {
+            return false;
+        }
+        let at = self.rng.below((queues.len() + busy.len()) as u64) as usize;
+        let Some((from, to)) = queues.get(at).copied() else {
+            let (recovery, side) = &mut self.sides[busy[at - queues.len()]];
+            recovery.work_mut().tick();
+            recovery.turn(side);
+            self.most = self.most.max(recovery.under_way());
+            return true;
+        };
+        let sent = self.queues.get_mut(&(from, to)).and_then(VecDeque::pop_front).expect("looked at above");
+        let from = self.sides[from].1.whoami;
+        let (recovery, side) = &mut self.sides[to];
+        match sent {
+            Sent::Part(part) => recovery.handle(side, from, part),
+            Sent::Write(entry, txn) => {
+                side.info.last_update = entry.version;
+                let txn = recovery.after_removals(COLL, std::slice::from_ref(&*entry), txn);
+                side.store.submit(txn, None, 0).unwrap();
+            }
+        }
+        true
+    }
+    /// Until nothing more happens by itself.
+    pub fn rest(&mut self) {
+        for steps in 0.. {
+            assert!(steps < 200_000, "messages without end");
+            if !self.step() {
+                return;
+            }
+        }
     }
 }
 

@@ -9,8 +9,7 @@
 
 use crate::event::Level;
 use crate::pg::work::scrub::found::{Bad, Comparing, Found, NewDigests};
-use crate::pg::work::scrub::planted::{Bug, planted};
-use crate::planted::{Bug as CoreBug, planted as core_planted};
+use crate::planted::{Bug, planted};
 use denc::Denc;
 use std::collections::{BTreeMap, BTreeSet};
 use types::object_info::{OI_ATTR, SS_ATTR};
@@ -366,7 +365,7 @@ fn digest_differences(auth: &Auth<'_>, object: &ScrubObject, shard: &mut FoundSh
         said.push(format!("data_digest {ours:#x} != data_digest {theirs:#x} from shard {}", auth.shard));
         result.errors |= object_error::DATA_DIGEST;
     }
-    let compares_omap = !planted(Bug::SkipOmap) && !core_planted(CoreBug::ScrubSkipsOmap);
+    let compares_omap = !planted(Bug::ScrubSkipsOmap);
     if let (Some(theirs), Some(ours), true) = (auth.object.omap_digest, object.omap_digest, compares_omap)
         && theirs != ours
     {
@@ -393,7 +392,7 @@ fn attr_differences(auth: &ScrubObject, object: &ScrubObject, result: &mut Incon
     fn of_client<'a>((name, _): &(&'a types::ByteStr, &'a Bytes)) -> bool {
         name.as_slice().first() == Some(&b'_') && name.as_slice() != OI_ATTR.as_bytes()
     }
-    if core_planted(CoreBug::ScrubSkipsAttrs) {
+    if planted(Bug::ScrubSkipsAttrs) {
         return;
     }
     for (name, value) in auth.attrs.iter().filter(of_client) {

@@ -126,8 +126,7 @@ impl World {
 #[derive(Clone, Debug)]
 pub struct Node {
     layout: Layout,
-    /// The mark of roll-forward, and what each object was before the entries above it.
-    forward: EVersion,
+    /// Each object as it was before the entries above the mark of roll-forward.
     undo: Vec<(EVersion, HObject, Option<Content>)>,
     pub info: PgInfo,
     pub record: PgRecord,
@@ -146,9 +145,8 @@ impl Node {
         let info = PgInfo::new(SpgId::default());
         Self {
             layout,
-            forward: EVersion::ZERO,
             undo: Vec::new(),
-            record: PgRecord { info: info.clone(), ..PgRecord::default() },
+            record: PgRecord { info: info.clone(), rolled_forward_to: layout.roll_forward(EVersion::ZERO), ..PgRecord::default() },
             info,
             missing: Missing::default(),
             store: Objects::new(),
@@ -159,11 +157,7 @@ impl Node {
     /// The log's short form, from the store's record.
     pub fn log(&self) -> Log {
         let (dups, entries) = (self.record.dups.iter().cloned(), self.record.log.iter().cloned());
-        let mut log = Log::load(self.info.last_update, self.info.log_tail, dups, entries);
-        if self.layout != Layout::Copies {
-            log.roll_forward_to(self.forward);
-        }
-        log
+        Log::load(self.info.last_update, self.info.log_tail, dups, entries).with_forward(self.record.rolled_forward_to)
     }
     pub fn whole(&self) -> PgLog {
         part::whole(&self.log(), &self.record.log)
@@ -192,7 +186,11 @@ impl Node {
     }
     /// Entries up to here can't be undone from now on.
     pub fn roll_forward(&mut self, to: EVersion) {
-        self.forward = self.forward.max(to);
+        let mut log = self.log();
+        if let Some(to) = self.layout.roll_forward(to) {
+            log.roll_forward_to(to);
+        }
+        self.record.rolled_forward_to = log.forward();
         self.undo.retain(|(version, ..)| *version > to);
     }
     pub fn complete(&mut self) {

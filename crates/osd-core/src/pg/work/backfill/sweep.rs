@@ -17,7 +17,7 @@ use crate::pg::work::recovery::host::Part;
 use crate::planted::{Bug, planted};
 use crate::shared::Cx;
 use store::StoreError;
-use types::{EVersion, GHObject, HObject, PgShard};
+use types::{EVersion, HObject, PgShard};
 
 /// One sweep of one target.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Jobs {
         let mut too_many: Vec<(HObject, EVersion)> = Vec::new();
         let mut waits = false;
         while let Some((obj, version)) = page.first().map(|(obj, version)| (obj.clone(), version)) {
-            match cx.sh.store.stat(group.coll, &GHObject::plain(obj.clone())) {
+            match cx.sh.store.stat(group.coll, &group.name(&obj)) {
                 Err(StoreError::NoObject(_)) if self.is_too_many(target, &obj, group) => too_many.push((obj, version)),
                 Ok(_) | Err(StoreError::NoObject(_)) => {}
                 Err(StoreError::Wait(_)) => {

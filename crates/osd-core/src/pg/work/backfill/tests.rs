@@ -5,31 +5,22 @@ use crate::pg::backend::copies::cut::Chunk;
 use crate::pg::backend::layout::Layout;
 use crate::pg::backend::positions::Positions;
 use crate::pg::reconcile::missing::Missing;
-use crate::pg::work::recovery::host::{Limits, Pace, Part, Slots};
+use crate::pg::work::recovery::host::{Limits, Pace, Slots};
 use crate::pg::work::recovery::objects::Recovery;
-use crate::pg::work::side::{self, COLL, Side};
+use crate::pg::work::side::{self, COLL, Sent, Side, Sides};
 use crate::planted::{self, Bug};
-use crate::work::Work;
 use base::Rng;
 use denc::Denc;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use store::ObjectStore;
 use types::object_info::{OI_ATTR, SS_ATTR};
 use types::{Bytes, CEPH_NOSNAP, EVersion, GHObject, HObject, LogOp, ObjectInfo, PgInfo, PgLogEntry, SnapSet, Transaction};
 
-/// What members are sent: a part, or a write with the entry of the log, whose transaction is empty for an object that is not there yet.
-enum Sent {
-    Part(Part),
-    Write(Box<PgLogEntry>, Transaction),
-}
-
 struct World {
-    sides: Vec<(Recovery, Side)>,
-    queues: BTreeMap<(usize, usize), VecDeque<Sent>>,
+    members: Sides,
     entries: Vec<PgLogEntry>,
-    rng: Rng,
 }
 
 fn name(n: u64) -> HObject {
@@ -57,7 +48,7 @@ impl World {
             }
             (Recovery::new(Rc::new(Slots::new(3, Pace { slots: 3, share: 1.0 }))), side)
         });
-        Self { sides: sides.collect(), queues: BTreeMap::new(), entries: Vec::new(), rng }
+        Self { members: Sides::new(sides.collect(), rng), entries: Vec::new() }
     }
     fn version(&self) -> EVersion {
         EVersion::new(3, self.entries.len() as u64 + 1)
@@ -65,15 +56,15 @@ impl World {
     /// A write, or a deletion, takes effect on the primary and goes to its members.
     fn change(&mut self, obj: &HObject) {
         let (version, target) = (self.version(), GHObject::plain(obj.clone()));
-        let (recovery, primary) = &mut self.sides[0];
+        let (recovery, primary) = &mut self.members.sides[0];
         let is_there = primary.store.exists(COLL, &target).unwrap();
-        let delete = is_there && self.rng.chance(1, 3);
+        let delete = is_there && self.members.rng.chance(1, 3);
         let txn = if delete {
             let mut txn = Transaction::new(COLL);
             txn.remove(&target);
             txn
         } else {
-            let len = if self.rng.chance(1, 3) { 20_000 } else { 100 };
+            let len = if self.members.rng.chance(1, 3) { 20_000 } else { 100 };
             let mut txn = Transaction::new(COLL);
             if is_there {
                 txn.truncate(&target, 0);
@@ -86,42 +77,35 @@ impl World {
         let entry = PgLogEntry { op, soid: obj.clone(), version, ..PgLogEntry::default() };
         primary.store.submit(txn.clone(), None, 0).unwrap();
         primary.info.last_update = version;
+        let mut sent = Vec::new();
         for (member, (info, _)) in &mut primary.peers {
             let gets = !primary.targets.contains(member) || Backfill::reaches(recovery.backfill(), &info.last_backfill, obj);
             let txn = if gets { txn.clone() } else { Transaction::new(COLL) };
             info.last_update = version;
-            self.queues.entry((0, member.osd as usize)).or_default().push_back(Sent::Write(Box::new(entry.clone()), txn));
+            sent.push((member.osd as usize, Sent::Write(Box::new(entry.clone()), txn)));
         }
         if let Some(backfill) = recovery.backfill_mut() {
             backfill.logged(std::slice::from_ref(&entry));
         }
         primary.busy.remove(obj);
         recovery.is_free_again();
+        sent.into_iter().for_each(|(to, sent)| self.members.send(0, to, sent));
         self.entries.push(entry);
-        self.take_out(0);
-    }
-    fn take_out(&mut self, i: usize) {
-        for (to, part) in std::mem::take(&mut self.sides[i].1.out) {
-            self.queues.entry((i, to.osd as usize)).or_default().push_back(Sent::Part(part));
-        }
     }
     /// The interval begins: what members lack of the log is known, and the rest is filled.
     fn begin(&mut self) {
-        self.queues.clear();
-        let infos: Vec<PgInfo> = self.sides.iter().map(|(_, side)| side.info.clone()).collect();
-        let last = self.sides[0].1.info.last_update;
+        self.members.end_interval();
+        let infos: Vec<PgInfo> = self.members.sides.iter().map(|(_, side)| side.info.clone()).collect();
+        let last = self.members.sides[0].1.info.last_update;
         for i in 0..3 {
-            let (recovery, side) = &mut self.sides[i];
-            let txn = recovery.end_interval(side);
-            side.store.submit(txn, None, 0).unwrap();
-            side.out.clear();
+            let (_, side) = &mut self.members.sides[i];
             for entry in self.entries.iter().filter(|e| e.version > infos[i].last_update && e.soid <= infos[i].last_backfill) {
                 side.missing.next_event(entry);
             }
             side.info.last_update = last;
         }
-        let lacking: Vec<Missing> = self.sides.iter().map(|(_, side)| side.missing.clone()).collect();
-        let (recovery, primary) = &mut self.sides[0];
+        let lacking: Vec<Missing> = self.members.sides.iter().map(|(_, side)| side.missing.clone()).collect();
+        let (recovery, primary) = &mut self.members.sides[0];
         primary.busy.clear();
         primary.targets.clear();
         for i in 1..3 {
@@ -135,48 +119,14 @@ impl World {
         if !primary.targets.is_empty() {
             recovery.begin_backfill(primary);
         }
-        self.take_out(0);
-    }
-    /// Something that can happen happens.
-    fn step(&mut self) -> bool {
-        let queues: Vec<(usize, usize)> = self.queues.iter().filter(|(_, q)| !q.is_empty()).map(|(at, _)| *at).collect();
-        let rests = |i: usize| matches!(self.sides[i].0.work(), Work::Idle | Work::Waiting(crate::work::For::Peer));
-        let busy: Vec<usize> = (0..3).filter(|i| !rests(*i)).collect();
-        if queues.is_empty() && busy.is_empty() {
-            return false;
-        }
-        let at = self.rng.below((queues.len() + busy.len()) as u64) as usize;
-        let Some((from, to)) = queues.get(at).copied() else {
-            let i = busy[at - queues.len()];
-            let (recovery, side) = &mut self.sides[i];
-            recovery.work_mut().tick();
-            recovery.turn(side);
-            self.take_out(i);
-            return true;
-        };
-        let sent = self.queues.get_mut(&(from, to)).and_then(VecDeque::pop_front).expect("looked at above");
-        let (recovery, side) = &mut self.sides[to];
-        match sent {
-            Sent::Part(part) => {
-                let from = side.layout.member(from as i32, from);
-                recovery.handle(side, from, part);
-            }
-            Sent::Write(entry, txn) => {
-                side.info.last_update = entry.version;
-                let txn = recovery.after_removals(COLL, std::slice::from_ref(&*entry), txn);
-                side.store.submit(txn, None, 0).unwrap();
-            }
-        }
-        self.take_out(to);
-        true
     }
     fn may_write(&self, obj: &HObject) -> bool {
-        let (recovery, primary) = &self.sides[0];
+        let (recovery, primary) = &self.members.sides[0];
         let lacks = primary.peers.values().any(|(_, missing)| missing.contains(obj));
         !lacks && !primary.busy.contains(obj) && !recovery.backfill().is_some_and(|backfill| backfill.blocks(obj))
     }
     fn objects(&self, i: usize) -> Vec<(HObject, Bytes, Vec<(types::ByteStr, Bytes)>)> {
-        let store = &self.sides[i].1.store;
+        let store = &self.members.sides[i].1.store;
         let names = store.list(COLL, &GHObject::min(), &GHObject::max(), 10_000).unwrap().objects;
         let of = |obj: GHObject| (store.read(COLL, &obj, 0, u64::MAX).unwrap().flat(), store.attrs(COLL, &obj).unwrap(), obj.hobj);
         names.into_iter().map(of).map(|(data, attrs, obj)| (obj, data, attrs)).collect()
@@ -192,53 +142,48 @@ fn run(layout: Layout, seed: u64) {
     // What targets have from earlier, some of it no longer true.
     for i in 1..3 {
         for n in (0..names + 6).filter(|n| n % 3 == i as u64) {
-            let version = if w.rng.chance(1, 2) { EVersion::new(3, n + 1) } else { EVersion::new(2, n + 1) };
+            let version = if w.members.rng.chance(1, 2) { EVersion::new(3, n + 1) } else { EVersion::new(2, n + 1) };
             let txn = write(&name(n), version, &vec![version.version as u8; 100]);
-            let is_same = version.epoch == 3 && w.sides[0].1.store.exists(COLL, &GHObject::plain(name(n))).unwrap();
+            let is_same = version.epoch == 3 && w.members.sides[0].1.store.exists(COLL, &GHObject::plain(name(n))).unwrap();
             if !is_same {
-                w.sides[i].1.store.submit(write(&name(n), EVersion::new(2, n + 1), &[1; 300]), None, 0).unwrap();
+                w.members.sides[i].1.store.submit(write(&name(n), EVersion::new(2, n + 1), &[1; 300]), None, 0).unwrap();
             } else if w.objects(0).iter().any(|(obj, data, _)| *obj == name(n) && data.len() == 100) {
-                w.sides[i].1.store.submit(txn, None, 0).unwrap();
+                w.members.sides[i].1.store.submit(txn, None, 0).unwrap();
             }
         }
     }
     w.begin();
     let mut admitted: Vec<HObject> = Vec::new();
     for _ in 0..400 {
-        match w.rng.below(12) {
+        match w.members.rng.below(12) {
             0..2 => {
-                let obj = name(w.rng.below(names + 4));
+                let obj = name(w.members.rng.below(names + 4));
                 if w.may_write(&obj) {
-                    w.sides[0].1.busy.insert(obj.clone());
+                    w.members.sides[0].1.busy.insert(obj.clone());
                     admitted.push(obj);
                 }
             }
             2..4 if !admitted.is_empty() => {
-                let at = w.rng.below(admitted.len() as u64) as usize;
+                let at = w.members.rng.below(admitted.len() as u64) as usize;
                 let obj = admitted.swap_remove(at);
                 w.change(&obj);
             }
-            4 if w.rng.chance(1, 12) => {
+            4 if w.members.rng.chance(1, 12) => {
                 admitted.clear();
                 w.begin();
             }
-            _ => drop(w.step()),
+            _ => drop(w.members.step()),
         }
     }
     for obj in std::mem::take(&mut admitted) {
         w.change(&obj);
     }
-    for steps in 0.. {
-        assert!(steps < 100_000, "seed {seed}: messages without end");
-        if !w.step() {
-            break;
-        }
-    }
-    let (_, primary) = &w.sides[0];
+    w.members.rest();
+    let (_, primary) = &w.members.sides[0];
     assert!(primary.targets.is_empty(), "seed {seed}: {:?} are not filled", primary.targets);
     let wanted = w.objects(0);
     for i in 1..3 {
-        let (_, side) = &w.sides[i];
+        let (_, side) = &w.members.sides[i];
         assert!(side.info.last_backfill.max && side.missing.is_empty() && side.complaints.is_empty(), "seed {seed}: {:?}", side.complaints);
         let brief = |objects: &[(HObject, Bytes, Vec<(types::ByteStr, Bytes)>)]| {
             objects.iter().map(|(obj, data, _)| format!("{obj} {} {:?}", data.len(), data.first())).collect::<BTreeSet<_>>()

@@ -83,7 +83,7 @@ impl Host for InGroup<'_, '_> {
     fn gives_up_own(&mut self, obj: &HObject, need: EVersion) -> bool {
         let others: Vec<PgShard> = self.group.members.peering.others().collect();
         let gives_up = self.group.members.peering.may_be_had_elsewhere(obj, need, &others, &*self.cx.sh.map)
-            && self.work.give_up_own(obj, need, self.requests, self.group, self.cx);
+            && self.work.scrubs.give_up_own(obj, need, self.requests, self.group, self.cx);
         if gives_up {
             let text = format!("{} recovery: the copy of {obj} here is damaged: another one is looked for", self.group.pgid);
             self.cx.out.push(Effect::ClusterLog { level: Level::Error, text });

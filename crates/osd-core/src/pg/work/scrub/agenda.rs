@@ -14,7 +14,7 @@ use crate::shared::Cx;
 use crate::work::{Status, Work};
 use base::Stamp;
 use std::collections::{BTreeMap, VecDeque};
-use types::{EVersion, Epoch, HObject, ObjectStatSum, PgShard, SpgId, pg_state};
+use types::{Bytes, EVersion, Epoch, HObject, ObjectStatSum, PgShard, SpgId, pg_state};
 
 /// How long a refused scrub waits, at least and at most, in nanoseconds. Source: ours; stock tries after `osd_scrub_sleep` and some ticks.
 const PUT_OFF_NS: (u64, u64) = (1_000_000_000, 5_000_000_000);
@@ -99,8 +99,9 @@ impl Agenda {
     pub fn asked_work(&self) -> Work {
         self.asked.as_ref().map_or(Work::Idle, |asked| asked.work)
     }
-    pub fn results(&self) -> Option<&Results> {
-        self.results.as_ref()
+    /// What the last scrub found, of results that are of this interval; else an errno.
+    pub fn found(&self, arg: &Bytes, interval: Epoch) -> Result<Bytes, i32> {
+        Results::page(self.results.as_ref(), arg, interval)
     }
     pub fn work_mut(&mut self) -> Option<&mut Work> {
         self.run.as_mut().map(|run| run.work_mut())

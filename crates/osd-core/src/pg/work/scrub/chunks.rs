@@ -18,13 +18,13 @@
 
 use super::found::{Bad, Comparing, Found};
 use super::order::Order;
-use super::planted::{Bug, planted};
 use super::scan::{Limits, Scan};
 use super::snapsets;
 use super::weigh::Weighed;
 use crate::event::Level;
 use crate::pg::backend::layout::Layout;
 use crate::pg::backend::name::first_of;
+use crate::planted::{Bug, planted};
 use crate::work::{For, Work};
 use base::Stamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -364,7 +364,7 @@ impl Scrub {
     fn take(&mut self, start: HObject, end: HObject, inspects: Option<HObject>, env: &mut Env<'_>) {
         let deep = inspects.is_some() || self.order.is_some_and(|order| order.deep);
         let mut members = if inspects.is_some() { (env.members)(inspects.as_ref()) } else { self.members.clone() };
-        if planted(Bug::SkipMember) {
+        if planted(Bug::ScrubSkipsMember) {
             members.pop();
         }
         for member in &members {

@@ -4,9 +4,10 @@
 //! comparing says is bad is lacked from then on, like anything else that a member lacks. If no copy is to be relied on, the request is answered EIO when it
 //! meets the damage again; unless an OSD that is away may have one: then the object is not found, and the request waits.
 
+use super::agenda::Agenda;
 use super::chunks::Scrub;
-use super::comparing;
 use super::found::{Bad, Found, NewDigests};
+use super::{Scrubbing, comparing};
 use crate::event::{Effect, Level};
 use crate::op::{Plan, PlanKind, SnapIndexChange, load_object};
 use crate::pg::backend::at_store::Submitted;
@@ -14,7 +15,6 @@ use crate::pg::backend::in_flight::InFlight;
 use crate::pg::group::Group;
 use crate::pg::requests::Requests;
 use crate::pg::requests::objects::head_name;
-use crate::pg::work::Jobs;
 use crate::request::ClientOp;
 use crate::shared::Cx;
 use denc::Denc;
@@ -33,106 +33,105 @@ fn own_entry(op: LogOp, obj: &HObject, version: EVersion, prior_version: EVersio
     }
 }
 
-impl Jobs {
+impl Scrubbing<'_, '_> {
     /// A request on a name that is inspected, or that a chunk holds back, waits; one on a copy that is known to be bad has it mended first.
-    pub(in crate::pg) fn wait_for_scrub(
-        &mut self,
-        mut op: Box<ClientOp>,
-        requests: &mut Requests,
-        group: &mut Group,
-        cx: &mut Cx<'_>,
-    ) -> Option<Box<ClientOp>> {
-        let room = &self.scrubs;
+    pub(in crate::pg) fn wait_for(&mut self, mut op: Box<ClientOp>) -> Option<Box<ClientOp>> {
+        let room = &self.work.scrubs;
         if room.run.is_none() && room.suspects.is_empty() && room.held.is_empty() {
             return Some(op);
         }
         let head = head_name(&op.msg.hobj).into_owned();
-        if self.scrubs.suspects.remove(&head).is_some() && !op.was_inspected {
-            self.inspect(&head, requests, group, cx);
+        if self.work.scrubs.suspects.remove(&head).is_some() && !op.was_inspected {
+            self.inspect(&head);
         }
-        let preemptions_max = cx.sh.config.int("osd_scrub_max_preemptions") as u32;
-        let run = self.scrubs.run.as_ref();
+        let preemptions_max = self.cx.sh.config.int("osd_scrub_max_preemptions") as u32;
+        let run = self.work.scrubs.run.as_ref();
         let is_inspected = run.is_some_and(|run| run.inspects(&head));
         let is_held = run.is_some_and(|run| op.may_mutate() && run.holds(&head, preemptions_max));
-        if !is_inspected && !is_held && !self.scrubs.held.contains_key(&head) {
+        if !is_inspected && !is_held && !self.work.scrubs.held.contains_key(&head) {
             return Some(op);
         }
         op.set_aside(if is_inspected { "waiting for missing object" } else { "waiting for scrub" });
-        self.scrubs.held.entry(head.detach()).or_default().push_back(op);
+        self.work.scrubs.held.entry(head.detach()).or_default().push_back(op);
         None
     }
     /// A request met damage here. It waits until its object is inspected; the first time, if other members may have a good copy.
-    pub(in crate::pg) fn met_damage(
-        &mut self,
-        mut op: Box<ClientOp>,
-        requests: &mut Requests,
-        group: &mut Group,
-        cx: &mut Cx<'_>,
-    ) -> Option<Box<ClientOp>> {
-        if op.was_inspected || group.members.peering.others().next().is_none() || !group.members.peering.is_active() {
+    pub(in crate::pg) fn met_damage(&mut self, mut op: Box<ClientOp>) -> Option<Box<ClientOp>> {
+        if op.was_inspected || self.group.members.peering.others().next().is_none() || !self.group.members.peering.is_active() {
             return Some(op);
         }
         op.was_inspected = true;
         op.set_aside("waiting for missing object");
         let head = head_name(&op.msg.hobj).into_owned();
-        let others: Vec<String> = group.members.peering.others().map(|member| member.to_string()).collect();
-        let text = format!("{} missing primary copy of {}, will try copies on {}", group.pgid, op.msg.hobj, others.join(","));
-        cx.out.push(Effect::ClusterLog { level: Level::Error, text });
-        self.inspect(&head, requests, group, cx);
-        self.scrubs.held.entry(head.detach()).or_default().push_back(op);
+        let others: Vec<String> = self.group.members.peering.others().map(|member| member.to_string()).collect();
+        let text = format!("{} missing primary copy of {}, will try copies on {}", self.group.pgid, op.msg.hobj, others.join(","));
+        self.cx.out.push(Effect::ClusterLog { level: Level::Error, text });
+        self.inspect(&head);
+        self.work.scrubs.held.entry(head.detach()).or_default().push_back(op);
         None
     }
-    pub(super) fn inspect(&mut self, head: &HObject, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        if self.scrubs.run.is_none() {
-            let run = Scrub::bare(comparing(group.pgid, group.members.peering.whoami(), cx), Vec::new(), HObject::pgmeta(group.pgid.pgid));
-            self.scrubs.run = Some(Box::new(run));
+    pub(super) fn inspect(&mut self, head: &HObject) {
+        if self.work.scrubs.run.is_none() {
+            let comparing = comparing(self.group.pgid, self.group.members.peering.whoami(), self.cx);
+            let run = Scrub::bare(comparing, Vec::new(), HObject::pgmeta(self.group.pgid.pgid));
+            self.work.scrubs.run = Some(Box::new(run));
         }
-        self.scrubs.run.as_mut().expect("made above").suspect(head);
-        cx.sh.turns.want(self.work(requests, group));
+        self.work.scrubs.run.as_mut().expect("made above").suspect(head);
+        self.want_turn();
     }
     /// Requests that a scrub held back go on, but for those whose names are inspected.
-    pub(super) fn release_held(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        let heads: Vec<HObject> = self.scrubs.held.keys().cloned().collect();
+    pub(super) fn release_held(&mut self) {
+        let heads: Vec<HObject> = self.work.scrubs.held.keys().cloned().collect();
         for head in heads {
-            if self.scrubs.run.as_ref().is_some_and(|run| run.inspects(&head)) {
+            if self.work.scrubs.run.as_ref().is_some_and(|run| run.inspects(&head)) {
                 continue;
             }
-            for op in self.scrubs.held.remove(&head).unwrap_or_default() {
-                requests.client_op(op, self, group, cx);
+            for op in self.work.scrubs.held.remove(&head).unwrap_or_default() {
+                self.requests.client_op(op, self.work, self.group, self.cx);
             }
         }
     }
 
     /// A name was inspected.
-    pub(super) fn inspected(&mut self, head: &HObject, found: &Found, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        cx.sh.counters.damaged += found.errors();
-        self.mend(found, requests, group, cx);
-        self.give_up_hopeless(found, requests, group, cx);
-        for op in self.scrubs.held.remove(head).unwrap_or_default() {
-            requests.client_op(op, self, group, cx);
+    pub(super) fn inspected(&mut self, head: &HObject, found: &Found) {
+        self.cx.sh.counters.damaged += found.errors();
+        self.mend(found);
+        self.give_up_hopeless(found);
+        for op in self.work.scrubs.held.remove(head).unwrap_or_default() {
+            self.requests.client_op(op, self.work, self.group, self.cx);
         }
     }
 
     /// Repairs what a scrub found; how many findings that settles is returned.
-    pub(super) fn repair(&mut self, found: &Found, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) -> u64 {
-        self.mend(found, requests, group, cx)
-            + self.write_digests(&found.digests, requests, group, cx)
-            + self.remove_extra(found, requests, group, cx)
+    pub(super) fn repair(&mut self, found: &Found) -> u64 {
+        self.mend(found) + self.write_digests(&found.digests) + self.remove_extra(found)
     }
 
     /// Copies are lacked by their members from now on.
-    fn mend(&mut self, found: &Found, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) -> u64 {
+    fn mend(&mut self, found: &Found) -> u64 {
         let mut count = 0;
         for (obj, bad) in &found.bad {
-            count += self.give_up_copies(obj, bad, requests, group, cx);
+            count += self.work.scrubs.give_up_copies(obj, bad, self.requests, self.group, self.cx);
         }
         if count > 0 {
-            self.scrubs.is_mending = true;
-            cx.sh.wishes.report_soon = true;
-            self.begin_recovery_of(found.bad.keys(), requests, group, cx);
+            self.work.scrubs.is_mending = true;
+            self.cx.sh.wishes.report_soon = true;
+            self.work.begin_recovery_of(found.bad.keys(), self.requests, self.group, self.cx);
         }
         count
     }
+}
+
+impl Group {
+    /// Our copy is lacked from now on; false if the store has no room for saying so.
+    pub(in crate::pg) fn lack_own(&mut self, obj: &HObject, item: &PgMissingItem, cx: &mut Cx<'_>) -> bool {
+        let (backend, txn) = (&mut self.backend, Transaction::new(self.coll));
+        self.record.lack(obj, item, |delta| backend.takes(txn, Some(delta), Submitted::Record, cx))
+    }
+}
+
+impl Agenda {
+    /// Its members lack an object from now on, those whose copies are bad. How many do.
     fn give_up_copies(&mut self, obj: &HObject, bad: &Bad, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) -> u64 {
         let need = bad.version;
         if need > group.record.info().last_update || need == EVersion::ZERO {
@@ -150,26 +149,6 @@ impl Jobs {
         self.forget_copy(obj, requests);
         count
     }
-}
-
-impl Group {
-    /// Our copy is lacked from now on; false if the store has no room for saying so.
-    pub(in crate::pg) fn lack_own(&mut self, obj: &HObject, item: &PgMissingItem, cx: &mut Cx<'_>) -> bool {
-        let (backend, txn) = (&mut self.backend, Transaction::new(self.coll));
-        self.record.lack(obj, item, |delta| backend.takes(txn, Some(delta), Submitted::Record, cx))
-    }
-}
-
-impl Jobs {
-    /// What was known of an object's copies is of no use.
-    fn forget_copy(&mut self, obj: &HObject, requests: &mut Requests) {
-        self.scrubs.suspects.remove(&obj.head());
-        requests.forget(&obj.head());
-        if let Some(run) = &mut self.scrubs.run {
-            run.disturb();
-        }
-    }
-
     /// Our copy is damaged: we lack the object at this version from now on. False if that can't be.
     pub(in crate::pg) fn give_up_own(
         &mut self,
@@ -187,34 +166,45 @@ impl Jobs {
         self.forget_copy(obj, requests);
         gives_up
     }
+    /// What was known of an object's copies is of no use.
+    fn forget_copy(&mut self, obj: &HObject, requests: &mut Requests) {
+        self.suspects.remove(&obj.head());
+        requests.forget(&obj.head());
+        if let Some(run) = &mut self.run {
+            run.disturb();
+        }
+    }
+}
+
+impl Scrubbing<'_, '_> {
     /// Objects of which no member has a good copy now, but one that is away may: they are waited for.
-    fn give_up_hopeless(&mut self, found: &Found, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
+    fn give_up_hopeless(&mut self, found: &Found) {
         let mut given_up = Vec::new();
         for obj in &found.hopeless {
-            let Ok(context) = load_object(group.source(cx.sh), obj) else { continue };
+            let Ok(context) = load_object(self.group.source(self.cx.sh), obj) else { continue };
             let need = context.info.version;
             if context.exists
-                && group.members.peering.may_be_had_elsewhere(obj, need, &[], &*cx.sh.map)
-                && self.give_up_own(obj, need, requests, group, cx)
+                && self.group.members.peering.may_be_had_elsewhere(obj, need, &[], &*self.cx.sh.map)
+                && self.work.scrubs.give_up_own(obj, need, self.requests, self.group, self.cx)
             {
                 given_up.push(obj.clone());
             }
         }
         if !given_up.is_empty() {
-            cx.sh.wishes.report_soon = true;
-            self.begin_recovery_of(given_up.iter(), requests, group, cx);
+            self.cx.sh.wishes.report_soon = true;
+            self.work.begin_recovery_of(given_up.iter(), self.requests, self.group, self.cx);
         }
     }
 
     /// Digests that records have wrong while all copies agree.
-    fn write_digests(&mut self, digests: &[NewDigests], requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) -> u64 {
+    fn write_digests(&mut self, digests: &[NewDigests]) -> u64 {
         let mut count = 0;
         for NewDigests { obj, data, omap } in digests {
-            let Ok(mut ctx) = load_object(group.source(cx.sh), obj) else { continue };
-            if !ctx.exists || !obj.is_head() || self.lacks_name(obj, true, group) {
+            let Ok(mut ctx) = load_object(self.group.source(self.cx.sh), obj) else { continue };
+            if !ctx.exists || !obj.is_head() || self.work.lacks_name(obj, true, self.group) {
                 continue;
             }
-            let version = group.record.next_version(group.epoch);
+            let version = self.group.record.next_version(self.group.epoch);
             (ctx.info.prior_version, ctx.info.version) = (ctx.info.version, version);
             match data {
                 Some(digest) => ctx.info.set_data_digest(*digest),
@@ -224,42 +214,42 @@ impl Jobs {
                 Some(digest) => ctx.info.set_omap_digest(*digest),
                 None => ctx.info.clear_omap_digest(),
             }
-            let mut txn = Transaction::new(group.coll);
-            txn.set_attr(&group.name(obj), ByteStr::from_static(OI_ATTR), ctx.info.to_bytes(cx.sh.osd_features));
-            let entry = own_entry(LogOp::MODIFY, obj, version, ctx.info.prior_version, cx);
+            let mut txn = Transaction::new(self.group.coll);
+            txn.set_attr(&self.group.name(obj), ByteStr::from_static(OI_ATTR), ctx.info.to_bytes(self.cx.sh.osd_features));
+            let entry = own_entry(LogOp::MODIFY, obj, version, ctx.info.prior_version, self.cx);
             let plan = own_plan(txn, entry, ctx.info.user_version, ctx.detached(), Vec::new());
-            count += u64::from(submit_own(plan, requests, self, group, cx));
+            count += u64::from(self.submit_own(plan));
         }
         count
+    }
+
+    fn submit_own(&mut self, plan: Plan) -> bool {
+        let reqid = self.cx.own_reqid();
+        let inflight = InFlight::own(&plan.log, self.group.members.peering.members().clone(), reqid, self.cx.clock.mono);
+        self.requests.submit_plan(plan, inflight, self.work, self.group, self.cx).is_ok()
     }
 
     /// Clones that no head names go, wherever they are.
-    fn remove_extra(&mut self, found: &Found, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) -> u64 {
+    fn remove_extra(&mut self, found: &Found) -> u64 {
         let mut count = 0;
         for (clone, prior) in &found.extra {
-            let Ok(head) = load_object(group.source(cx.sh), &clone.head()) else { continue };
-            if !head.exists || head.snapset.clones.contains(&clone.snap) || self.lacks_name(&clone.head(), true, group) {
+            let Ok(head) = load_object(self.group.source(self.cx.sh), &clone.head()) else { continue };
+            if !head.exists || head.snapset.clones.contains(&clone.snap) || self.work.lacks_name(&clone.head(), true, self.group) {
                 continue;
             }
             // Not every member has it.
-            let name = group.name(clone);
-            let mut txn = Transaction::new(group.coll);
+            let name = self.group.name(clone);
+            let mut txn = Transaction::new(self.group.coll);
             txn.touch(&name);
             txn.remove(&name);
-            let entry = own_entry(LogOp::DELETE, clone, group.record.next_version(group.epoch), *prior, cx);
+            let entry = own_entry(LogOp::DELETE, clone, self.group.record.next_version(self.group.epoch), *prior, self.cx);
             let gone = SnapIndexChange { clone: clone.clone(), old: snaps_of(&head.snapset, clone), new: Vec::new() };
             let plan = own_plan(txn, entry, 0, head.detached(), vec![gone]);
             // The finding was one of the clone and one of its head's.
-            count += u64::from(submit_own(plan, requests, self, group, cx));
+            count += u64::from(self.submit_own(plan));
         }
         count
     }
-}
-
-fn submit_own(plan: Plan, requests: &mut Requests, work: &mut Jobs, group: &mut Group, cx: &mut Cx<'_>) -> bool {
-    let reqid = cx.own_reqid();
-    let inflight = InFlight::own(&plan.log, group.members.peering.members().clone(), reqid, cx.clock.mono);
-    requests.submit_plan(plan, inflight, work, group, cx).is_ok()
 }
 
 fn snaps_of(set: &SnapSet, clone: &HObject) -> Vec<u64> {

@@ -14,7 +14,8 @@
 //! | [`schedule`] | when a group is due |
 //! | [`slots`] | how many scrubs an OSD takes part in |
 //!
-//! Here: a group's scrub from its order to what becomes of its findings.
+//! Here: a group's scrub from its order to what becomes of its findings. The [`Agenda`] decides; [`Scrubbing`] carries out, as requests,
+//! recovery and the group's log are touched by it.
 
 pub(in crate::pg) mod agenda;
 pub mod chunks;
@@ -22,7 +23,6 @@ pub mod found;
 mod member;
 mod mend;
 pub mod order;
-pub(in crate::pg) mod planted;
 pub mod results;
 pub mod scan;
 mod schedule;
@@ -37,8 +37,10 @@ use crate::pg::group::Group;
 use crate::pg::requests::Requests;
 use crate::pg::work::Jobs;
 use crate::shared::Cx;
+use agenda::Agenda;
 use chunks::{Env, Out, Pace, Scrub};
 use found::{Comparing, Found};
+use messages::scrub_reserve;
 use order::Order;
 use results::Results;
 pub(crate) use schedule::Planned;
@@ -50,46 +52,46 @@ pub(in crate::pg) fn comparing(pgid: SpgId, whoami: PgShard, cx: &Cx<'_>) -> Com
     Comparing { pgid, whoami, mode: "scrub", repair: false, size_max: cx.sh.limits.object_size_max }
 }
 
-impl Jobs {
-    /// About once a second: what is due begins, what is over ends.
-    pub(in crate::pg) fn tick_scrub(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        if self.scrubs.is_mending && !group.members.peering.is_lacking(&group.record) {
-            self.scrubs.is_mending = false;
+/// The group while it is scrubbed: the agenda, and all that findings are to change.
+pub(in crate::pg) struct Scrubbing<'a, 'b> {
+    pub(super) requests: &'a mut Requests,
+    pub(super) work: &'a mut Jobs,
+    pub(super) group: &'a mut Group,
+    pub(super) cx: &'a mut Cx<'b>,
+}
+
+impl Agenda {
+    /// About once a second: what is due begins, what is over ends. Returns the first wishes of a scrub that begins.
+    fn begin(&mut self, group: &mut Group, cx: &mut Cx<'_>) -> Option<Vec<Out>> {
+        if self.is_mending && !group.members.peering.is_lacking(&group.record) {
+            self.is_mending = false;
             cx.sh.wishes.report_soon = true;
-            if std::mem::take(&mut self.scrubs.checks_after) {
+            if std::mem::take(&mut self.checks_after) {
                 let order = Order { deep: true, is_requested: true, is_check: true, ..Order::default() };
-                self.scrubs.wanted.get_or_insert(order);
+                self.wanted.get_or_insert(order);
             }
         }
-        if let Some(run) = &mut self.scrubs.run {
+        if let Some(run) = &mut self.run {
             run.tick();
-            return;
+            return None;
         }
-        let Some(order) = self.scrubs.due(group, cx) else { return };
+        let order = self.due(group, cx)?;
         let max = cx.sh.config.int("osd_max_scrubs").max(1) as usize;
-        let Some(slot) = ScrubSlots::take(&cx.sh.bounds.scrub_slots, max) else { return };
-        self.scrubs.own_slot = Some(slot);
-        (self.scrubs.wanted, self.scrubs.results) = (None, Some(Results::default()));
+        self.own_slot = Some(ScrubSlots::take(&cx.sh.bounds.scrub_slots, max)?);
+        (self.wanted, self.results) = (None, Some(Results::default()));
         group.record.stats_mut().objects_scrubbed = 0;
         let mut out = Vec::new();
         let members: Vec<PgShard> = group.members.peering.others().collect();
-        let mut run = Scrub::new(
-            order,
-            comparing(group.pgid, group.members.peering.whoami(), cx),
-            members,
-            HObject::pgmeta(group.pgid.pgid),
-            &mut out,
-        );
+        let comparing = comparing(group.pgid, group.members.peering.whoami(), cx);
+        let mut run = Scrub::new(order, comparing, members, HObject::pgmeta(group.pgid.pgid), &mut out);
         (run.started, run.started_wall_ns) = (cx.clock.mono, cx.clock.wall_ns);
-        self.scrubs.run = Some(Box::new(run));
+        self.run = Some(Box::new(run));
         cx.sh.wishes.report_soon = true;
-        self.scrub_out(out, requests, group, cx);
-        self.scrub_turn(requests, group, cx);
+        Some(out)
     }
-
-    /// One turn of it.
-    pub(in crate::pg) fn scrub_turn(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        let Some(mut run) = self.scrubs.run.take_if(|run| run.work().is_busy()) else { return };
+    /// One turn of a scrub that is busy: what it wants, and whether it is over or can't go on.
+    fn turn(&mut self, group: &Group, cx: &mut Cx<'_>) -> Option<(Vec<Out>, Result<bool, StoreError>)> {
+        let mut run = self.run.take_if(|run| run.work().is_busy())?;
         let order = run.order().unwrap_or_default();
         let (limits, pace) = (scan_limits(cx), pace(order, cx));
         let (others, lacking): (Vec<PgShard>, _) = (group.members.peering.others().collect(), &group.members.peering);
@@ -105,84 +107,102 @@ impl Jobs {
         let mut env = Env { store: &mut *cx.sh.store, coll, layout, limits, pace, now, members: &members, out: &mut out };
         let result = run.turn(&mut env);
         let is_over = run.is_over();
-        self.scrubs.run = Some(run);
-        self.scrub_out(out, requests, group, cx);
-        match result {
-            Err(StoreError::Stopped(why)) => cx.out.push(Effect::Stop { why: Some(why) }),
-            Err(error) => self.give_up_scrub(&error, requests, group, cx),
-            Ok(()) if is_over => self.end_scrub(requests, group, cx),
-            Ok(()) => {}
+        self.run = Some(run);
+        Some((out, result.map(|()| is_over)))
+    }
+}
+
+impl Scrubbing<'_, '_> {
+    /// About once a second.
+    pub(in crate::pg) fn tick(&mut self) {
+        if let Some(out) = self.work.scrubs.begin(self.group, self.cx) {
+            self.carry_out(out);
+            self.turn();
         }
-        cx.sh.turns.want(self.work(requests, group));
+    }
+    /// One turn of it.
+    pub(in crate::pg) fn turn(&mut self) {
+        let Some((out, result)) = self.work.scrubs.turn(self.group, self.cx) else { return };
+        self.carry_out(out);
+        match result {
+            Err(StoreError::Stopped(why)) => self.cx.out.push(Effect::Stop { why: Some(why) }),
+            Err(error) => self.give_up(&error),
+            Ok(true) => self.end(),
+            Ok(false) => {}
+        }
+        self.want_turn();
+    }
+    pub(super) fn want_turn(&mut self) {
+        self.cx.sh.turns.want(self.work.work(self.requests, self.group));
     }
     /// Nothing more comes of it.
-    fn end_scrub(&mut self, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        let suspects = self.scrubs.run.take().map(|mut run| run.take_suspects()).unwrap_or_default();
-        self.scrubs.own_slot = None;
-        cx.sh.wishes.report_soon = true;
+    fn end(&mut self) {
+        let suspects = self.work.scrubs.run.take().map(|mut run| run.take_suspects()).unwrap_or_default();
+        self.work.scrubs.own_slot = None;
+        self.cx.sh.wishes.report_soon = true;
         // What its findings brought to light.
-        suspects.iter().for_each(|head| self.inspect(head, requests, group, cx));
-        self.release_held(requests, group, cx);
+        suspects.iter().for_each(|head| self.inspect(head));
+        self.release_held();
     }
     /// The group's objects can't be listed. If requests wait for what other members have, they serve them: this OSD can't mend its copies.
-    fn give_up_scrub(&mut self, error: &StoreError, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        cx.sh.counters.damaged += 1;
-        cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} scrub: {error}", group.pgid) });
-        if self.scrubs.is_inspecting() && !self.scrubs.held.is_empty() && group.members.peering.others().next().is_some() {
-            let why = cx.sh.why_it_ends(group.pgid, &format!("can't be listed: {error}"));
-            return cx.out.push(Effect::Stop { why: Some(why) });
+    fn give_up(&mut self, error: &StoreError) {
+        self.cx.sh.counters.damaged += 1;
+        self.cx.out.push(Effect::ClusterLog { level: Level::Error, text: format!("{} scrub: {error}", self.group.pgid) });
+        if self.work.scrubs.is_inspecting() && !self.work.scrubs.held.is_empty() && self.group.members.peering.others().next().is_some() {
+            let why = self.cx.sh.why_it_ends(self.group.pgid, &format!("can't be listed: {error}"));
+            return self.cx.out.push(Effect::Stop { why: Some(why) });
         }
-        let members = self.scrubs.run.as_ref().map(|run| run.members().to_vec()).unwrap_or_default();
-        members.into_iter().for_each(|member| group.tell().scrub_slot(member, messages::scrub_reserve::RELEASE, 0, cx));
-        self.scrubs.put_off(cx);
-        self.scrubs.run = None;
-        self.end_scrub(requests, group, cx);
+        let members = self.work.scrubs.run.as_ref().map(|run| run.members().to_vec()).unwrap_or_default();
+        members.into_iter().for_each(|member| self.group.tell().scrub_slot(member, scrub_reserve::RELEASE, 0, self.cx));
+        self.work.scrubs.put_off(self.cx);
+        self.work.scrubs.run = None;
+        self.end();
     }
 
     /// Carries out what a scrub wants.
-    pub(in crate::pg) fn scrub_out(&mut self, out: Vec<Out>, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
+    pub(super) fn carry_out(&mut self, out: Vec<Out>) {
         for one in out {
             match one {
-                Out::Reserve(member) => group.tell().scrub_slot(member, messages::scrub_reserve::REQUEST, 0, cx),
-                Out::Release(member) => group.tell().scrub_slot(member, messages::scrub_reserve::RELEASE, 0, cx),
-                Out::Ask(member, start, end, deep) => group.tell().scrub_range(member, start, end, deep, cx),
-                Out::Line(level, text) => cx.out.push(Effect::ClusterLog { level, text }),
-                Out::Inspected(head, found) => self.inspected(&head, &found, requests, group, cx),
-                Out::ChunkOver => self.release_held(requests, group, cx),
-                Out::Through(order, found) => self.scrub_through(order, *found, requests, group, cx),
+                Out::Reserve(member) => self.group.tell().scrub_slot(member, scrub_reserve::REQUEST, 0, self.cx),
+                Out::Release(member) => self.group.tell().scrub_slot(member, scrub_reserve::RELEASE, 0, self.cx),
+                Out::Ask(member, start, end, deep) => self.group.tell().scrub_range(member, start, end, deep, self.cx),
+                Out::Line(level, text) => self.cx.out.push(Effect::ClusterLog { level, text }),
+                Out::Inspected(head, found) => self.inspected(&head, &found),
+                Out::ChunkOver => self.release_held(),
+                Out::Through(order, found) => self.through(order, *found),
             }
         }
     }
 
     /// The whole group was looked at.
-    fn scrub_through(&mut self, order: Order, mut found: Found, requests: &mut Requests, group: &mut Group, cx: &mut Cx<'_>) {
-        let auto_max = cx.sh.config.int("osd_scrub_auto_repair_num_errors") as usize;
+    fn through(&mut self, order: Order, mut found: Found) {
+        let auto_max = self.cx.sh.config.int("osd_scrub_auto_repair_num_errors") as usize;
         let is_few = !found.bad.is_empty() && found.bad.len() <= auto_max;
         let repairs = order.repair && (!order.is_auto || is_few);
         let mode = if order.is_auto && repairs { "repair" } else { order.name() };
-        let sums_were_wrong = check_sums(group.pgid, &group.record.info().stats, mode, &mut found);
+        let sums_were_wrong = check_sums(self.group.pgid, &self.group.record.info().stats, mode, &mut found);
         let mut fixed = u64::from(repairs && sums_were_wrong);
         let (missing, inconsistent) = found.bad_counts();
         if missing + inconsistent > 0 {
-            found.error(format!("{} {mode} {missing} missing, {inconsistent} inconsistent objects", group.pgid));
+            found.error(format!("{} {mode} {missing} missing, {inconsistent} inconsistent objects", self.group.pgid));
         }
-        if repairs || group.record.info().stats.stats_invalid {
-            take_sums(group.record.stats_mut(), &found.sum);
+        if repairs || self.group.record.info().stats.stats_invalid {
+            take_sums(self.group.record.stats_mut(), &found.sum);
         }
-        if let Some(results) = &mut self.scrubs.results {
+        if let Some(results) = &mut self.work.scrubs.results {
             results.add(&found);
             if results.left_out > 0 {
-                let text = format!("{} {mode} {} findings are too many to be listed", group.pgid, results.left_out);
+                let text = format!("{} {mode} {} findings are too many to be listed", self.group.pgid, results.left_out);
                 found.lines.push((Level::Warn, text));
             }
         }
-        self.scrubs.note_suspects(&found, group.members.peering.whoami());
+        self.work.scrubs.note_suspects(&found, self.group.members.peering.whoami());
         if repairs {
-            fixed += self.repair(&found, requests, group, cx);
+            fixed += self.repair(&found);
         }
         let errors = found.errors();
-        let sum = &group.record.info().stats.stats.sum;
-        let mut text = format!("{} {mode} {}", group.pgid.pgid, if errors == 0 { "ok".into() } else { format!("{errors} errors") });
+        let sum = &self.group.record.info().stats.stats.sum;
+        let mut text = format!("{} {mode} {}", self.group.pgid.pgid, if errors == 0 { "ok".into() } else { format!("{errors} errors") });
         if !order.deep && sum.num_deep_scrub_errors > 0 {
             text += &format!(" ( {} remaining deep scrub error details lost)", sum.num_deep_scrub_errors);
         }
@@ -191,26 +211,32 @@ impl Jobs {
         }
         let level = if errors == 0 { Level::Debug } else { Level::Error };
         let lines = std::mem::take(&mut found.lines).into_iter().chain([(level, text)]);
-        cx.out.extend(lines.map(|(level, text)| Effect::ClusterLog { level, text }));
+        self.cx.out.extend(lines.map(|(level, text)| Effect::ClusterLog { level, text }));
         if repairs && fixed == errors {
             (found.shallow, found.deep) = (0, 0);
         } else if repairs && fixed > 0 {
-            (self.scrubs.checks_after, self.scrubs.is_mending) = (true, true);
+            (self.work.scrubs.checks_after, self.work.scrubs.is_mending) = (true, true);
         } else if repairs && errors > 0 || order.is_check && errors > 0 {
-            self.scrubs.has_failed = true;
+            self.work.scrubs.has_failed = true;
         }
         if errors == 0 {
-            self.scrubs.has_failed = false;
+            self.work.scrubs.has_failed = false;
         }
-        self.scrubs.note_scrubbed(order, &found, group, cx);
+        self.work.scrubs.note_scrubbed(order, &found, self.group, self.cx);
         if order.deep_on_error && !order.deep && is_few {
-            self.scrubs.wanted.get_or_insert(Order { deep: true, repair: true, is_auto: true, is_requested: true, ..Order::default() });
+            self.work.scrubs.wanted.get_or_insert(Order {
+                deep: true,
+                repair: true,
+                is_auto: true,
+                is_requested: true,
+                ..Order::default()
+            });
         }
-        group.tell().info_to_all(cx);
+        self.group.tell().info_to_all(self.cx);
     }
 }
 
-impl agenda::Agenda {
+impl Agenda {
     /// When it was, and what it found, as the manager is told and as the record keeps.
     fn note_scrubbed(&mut self, order: Order, found: &Found, group: &mut Group, cx: &mut Cx<'_>) {
         let sum = &mut group.record.stats_mut().stats.sum;

@@ -7,8 +7,8 @@
 //! Source of the facts: Ceph 18.2 `src/osd/scrubber/scrub_backend.cc` (`scrub_snapshot_metadata`).
 
 use super::found::{Comparing, Found};
-use super::planted::{Bug, planted};
 use crate::event::Level;
+use crate::planted::{Bug, planted};
 use denc::{Denc, DencError};
 use std::collections::BTreeMap;
 use types::object_info::{OI_ATTR, SS_ATTR};

@@ -3,10 +3,10 @@
 use super::chunks::{Env, Out, Pace, Scrub};
 use super::found::{Comparing, Found};
 use super::order::Order;
-use super::planted::{Bug, with};
 use super::scan::{Limits, Scan};
 use crate::pg::backend::layout::Layout;
 use crate::pg::backend::positions::Positions;
+use crate::planted::{Bug, with};
 use base::{Stamp, crc32c};
 use denc::Denc;
 use std::collections::BTreeSet;
@@ -181,7 +181,7 @@ fn two_wrong_copies_lose_against_object_info() {
 #[test]
 fn an_omap_that_differs_is_found_and_the_odd_one_is_bad() {
     for victim in 0..3 {
-        noticed(Bug::SkipOmap, || {
+        noticed(Bug::ScrubSkipsOmap, || {
             let mut m = Members::new(9);
             m.edit(victim, |txn, obj| txn.omap_rm_keys(obj, vec!["k4".into()]));
             bad(&m.deep()) == [victim as i32]
@@ -191,7 +191,7 @@ fn an_omap_that_differs_is_found_and_the_odd_one_is_bad() {
 
 #[test]
 fn every_member_is_compared() {
-    noticed(Bug::SkipMember, || {
+    noticed(Bug::ScrubSkipsMember, || {
         KINDS.into_iter().all(|layout| {
             let mut m = Members::of(layout, 9);
             m.edit(2, wrong);

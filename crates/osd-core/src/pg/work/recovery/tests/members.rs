@@ -6,8 +6,7 @@ use crate::pg::backend::positions::Positions;
 use crate::pg::reconcile::missing::Missing;
 use crate::pg::work::recovery::host::{Limits, Pace, Part, Slots};
 use crate::pg::work::recovery::objects::Recovery;
-use crate::pg::work::side::{self, Side};
-use crate::work::Work;
+use crate::pg::work::side::{self, Side, Sides};
 use std::rc::Rc;
 use types::{PgInfo, PgShard};
 
@@ -34,13 +33,10 @@ fn copy(from: &MemStore, to: &mut MemStore, name: &HObject) {
 }
 
 struct World {
-    sides: Vec<(Recovery, Side)>,
+    members: Sides,
     truth: MemStore,
     names: Vec<HObject>,
     slots: Vec<Rc<Slots>>,
-    /// Objects that were under way together.
-    most: usize,
-    rng: Rng,
 }
 
 impl World {
@@ -64,28 +60,28 @@ impl World {
                 (Recovery::new(slots[i].clone()), side)
             })
             .collect();
-        Self { sides, truth: store(), names: Vec::new(), slots, most: 0, rng }
+        Self { members: Sides::new(sides, rng), truth: store(), names: Vec::new(), slots }
     }
 
     /// An object with a history, of which each member has seen as much as chance has it.
     fn add(&mut self, n: u64) {
-        let name = HObject { oid: format!("thing {n}").into(), hash: self.rng.u64() as u32, ..head() };
-        let mut author = Author::named(name.clone(), self.rng.u64(), true);
-        if self.rng.chance(1, 3) {
+        let name = HObject { oid: format!("thing {n}").into(), hash: self.members.rng.u64() as u32, ..head() };
+        let mut author = Author::named(name.clone(), self.members.rng.u64(), true);
+        if self.members.rng.chance(1, 3) {
             author.clone_head(4);
         }
         let old = (author.version, author.names());
-        for (_, side) in &mut self.sides {
+        for (_, side) in &mut self.members.sides {
             old.1.iter().for_each(|name| copy(&author.store, &mut side.store, name));
         }
         author.regions = ObjectCleanRegions::default();
-        if self.rng.chance(1, 3) {
+        if self.members.rng.chance(1, 3) {
             author.clone_head(7);
         }
         author.change(2);
-        let deleted = self.rng.chance(1, 5) && author.set.clones.is_empty();
+        let deleted = self.members.rng.chance(1, 5) && author.set.clones.is_empty();
         // Of ten objects one is on no member.
-        let nowhere = self.rng.chance(1, 10);
+        let nowhere = self.members.rng.chance(1, 10);
         for obj in author.names() {
             let is_new = !old.1.contains(&obj);
             let is_changed = is_new || obj.is_head();
@@ -94,9 +90,9 @@ impl World {
                 copy(&author.store, &mut self.truth, &obj);
             }
             self.names.push(obj.clone());
-            for (_, side) in &mut self.sides {
-                let has = is_changed && !nowhere && self.rng.chance(1, 2);
-                let loses = !is_new && self.rng.chance(1, 4) && (nowhere || !is_changed);
+            for (_, side) in &mut self.members.sides {
+                let has = is_changed && !nowhere && self.members.rng.chance(1, 2);
+                let loses = !is_new && self.members.rng.chance(1, 4) && (nowhere || !is_changed);
                 let mut item =
                     PgMissingItem { need, delete: deleted, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
                 if deleted {
@@ -125,11 +121,9 @@ impl World {
 
     /// A new interval: messages are lost, and the primary learns what each member lacks.
     fn interval(&mut self) {
-        let known: Vec<Missing> = self.sides.iter().map(|(_, side)| side.missing.clone()).collect();
-        for (i, (recovery, side)) in self.sides.iter_mut().enumerate() {
-            let txn = recovery.end_interval(side);
-            side.store.submit(txn, None, 0).unwrap();
-            side.out.clear();
+        let known: Vec<Missing> = self.members.sides.iter().map(|(_, side)| side.missing.clone()).collect();
+        self.members.end_interval();
+        for (i, (recovery, side)) in self.members.sides.iter_mut().enumerate() {
             side.pulled.clear();
             assert!(leftovers(&side.store, COLL, 10).unwrap().is_empty());
             let info = PgInfo { last_update: EVersion::new(9, 9), last_backfill: HObject::max(), ..PgInfo::default() };
@@ -141,41 +135,8 @@ impl World {
         }
     }
 
-    /// One thing happens; false if nothing can.
-    fn step(&mut self) -> bool {
-        let can: Vec<usize> = (0..self.sides.len())
-            .filter(|i| {
-                !self.sides[*i].1.out.is_empty() || !matches!(self.sides[*i].0.work(), Work::Idle | Work::Waiting(crate::work::For::Peer))
-            })
-            .collect();
-        if can.is_empty() {
-            return false;
-        }
-        let at = can[self.rng.below(can.len() as u64) as usize];
-        let (recovery, side) = &mut self.sides[at];
-        if side.out.is_empty() || self.rng.chance(1, 2) {
-            recovery.work_mut().tick();
-            recovery.turn(side);
-            self.most = self.most.max(recovery.under_way());
-            return true;
-        }
-        let from = side.whoami;
-        let (to, part) = side.out.pop_front().unwrap();
-        let (recovery, side) = &mut self.sides[to.osd as usize];
-        recovery.handle(side, from, part);
-        true
-    }
-
-    fn rest(&mut self) {
-        let mut steps = 0;
-        while self.step() {
-            steps += 1;
-            assert!(steps < 200_000, "it comes to no rest");
-        }
-    }
-
     fn check(&self, seed: u64) {
-        let (primary, side) = &self.sides[0];
+        let (primary, side) = &self.members.sides[0];
         assert!(self.slots.iter().all(|slots| slots.has_room()) && primary.under_way() == 0, "seed {seed}");
         let unfound: BTreeSet<&HObject> = primary.unfound().collect();
         for (name, from) in &side.pulled {
@@ -184,20 +145,20 @@ impl World {
         for name in &self.names {
             if unfound.contains(name) {
                 assert!(side.missing.contains(name), "seed {seed}: {name} is here");
-                let having = self.sides[1..].iter().filter(|(_, side)| !side.missing.contains(name)).map(|(_, side)| side.whoami);
+                let having = self.members.sides[1..].iter().filter(|(_, side)| !side.missing.contains(name)).map(|(_, side)| side.whoami);
                 // A clone is not found if its head is not.
                 assert!(!name.is_head() || !side.layout.is_recoverable(having), "seed {seed}: {name} can be had");
                 continue;
             }
-            for (_, side) in &self.sides {
+            for (_, side) in &self.members.sides {
                 assert!(!side.missing.contains(name), "seed {seed}: osd.{} lacks {name}", side.whoami);
                 assert!(seen(&side.store, name) == seen(&self.truth, name), "seed {seed}: {name} on osd.{}", side.whoami);
             }
         }
         for (member, (_, missing)) in &side.peers {
-            assert_eq!(missing, &self.sides[member.osd as usize].1.missing, "seed {seed}: what the primary knows");
+            assert_eq!(missing, &self.members.sides[member.osd as usize].1.missing, "seed {seed}: what the primary knows");
         }
-        for (_, side) in &self.sides {
+        for (_, side) in &self.members.sides {
             assert_eq!(side.complaints, [""; 0], "seed {seed}");
         }
         let lacking = primary.lacking(side);
@@ -222,17 +183,17 @@ fn at_rest(layout: Layout, members: usize) -> (usize, usize) {
         world.interval();
         // Some intervals end in the middle.
         for _ in 0..seed % 4 {
-            let steps = world.rng.below(60);
+            let steps = world.members.rng.below(60);
             for _ in 0..steps {
-                world.step();
+                world.members.step();
             }
             world.interval();
         }
-        world.rest();
+        world.members.rest();
         world.check(seed);
-        unfound += world.sides[0].0.unfound().len();
+        unfound += world.members.sides[0].0.unfound().len();
         objects += world.names.len();
-        most = most.max(world.most);
+        most = most.max(world.members.most);
     }
     assert_eq!(most, SLOTS_MAX as usize, "objects under way together");
     (unfound, objects)
@@ -244,14 +205,14 @@ fn what_is_recovered_is_counted_once() {
         let mut world = World::of(layout, seed, members);
         (0..6).for_each(|n| world.add(n));
         world.interval();
-        let lacking: BTreeSet<HObject> = world.sides.iter().flat_map(|(_, side)| side.missing.iter()).map(|(obj, _)| obj).collect();
+        let lacking: BTreeSet<HObject> = world.members.sides.iter().flat_map(|(_, side)| side.missing.iter()).map(|(obj, _)| obj).collect();
         // A client waits for each of them, which are in the queue too.
         for name in &lacking {
-            let (recovery, side) = &mut world.sides[0];
+            let (recovery, side) = &mut world.members.sides[0];
             recovery.want(side, &name.head());
         }
-        world.rest();
-        let recovery = &mut world.sides[0].0;
+        world.members.rest();
+        let recovery = &mut world.members.sides[0].0;
         let unfound = recovery.unfound().len();
         assert_eq!(recovery.take_recovered().num_objects_recovered as usize, lacking.len() - unfound, "seed {seed}, {layout:?}");
     }
@@ -263,13 +224,13 @@ fn a_member_that_goes_down_is_not_waited_for() {
         let mut asked = 0;
         for seed in 0..40 {
             let mut world = World::of(layout, seed, members);
-            for side in &mut world.sides {
+            for side in &mut world.members.sides {
                 side.1.full = 0;
             }
             (0..8).for_each(|n| world.add(n));
             world.interval();
             // One that only had the objects, and is no member, goes while it is asked.
-            let (recovery, side) = &mut world.sides[0];
+            let (recovery, side) = &mut world.members.sides[0];
             recovery.turn(side);
             let gone = layout.member(2, 2);
             if side.out.iter().any(|(to, part)| *to == gone && !matches!(part, Part::Pull(_))) {
@@ -279,8 +240,8 @@ fn a_member_that_goes_down_is_not_waited_for() {
             side.peers.remove(&gone);
             side.out.retain(|(to, _)| *to != gone);
             recovery.gone(side, &|member| member == gone);
-            world.rest();
-            let (recovery, side) = &world.sides[0];
+            world.members.rest();
+            let (recovery, side) = &world.members.sides[0];
             assert!(recovery.is_done(), "seed {seed}, {layout:?}");
             let lost = side.missing.iter().filter(|(obj, _)| recovery.unfound().any(|lost| lost == obj)).count();
             assert_eq!(side.missing.len(), lost, "seed {seed}, {layout:?}");
@@ -292,12 +253,12 @@ fn a_member_that_goes_down_is_not_waited_for() {
 #[test]
 fn what_a_client_waits_for_goes_first() {
     let mut world = World::of(Layout::Copies, 5, 2);
-    for side in &mut world.sides {
+    for side in &mut world.members.sides {
         side.1.full = 0;
     }
     (0..30).for_each(|n| world.add(n));
     world.interval();
-    let (recovery, side) = &mut world.sides[0];
+    let (recovery, side) = &mut world.members.sides[0];
     let last = side
         .missing
         .by_need()
@@ -310,8 +271,8 @@ fn what_a_client_waits_for_goes_first() {
     recovery.turn(side);
     let (_, first) = side.out.front().unwrap();
     assert!(matches!(first, Part::Pull(pull) if pull.soid == last) || matches!(first, Part::Delete(obj, _) if *obj == last), "{first:?}");
-    world.rest();
-    let (_, side) = &world.sides[0];
+    world.members.rest();
+    let (_, side) = &world.members.sides[0];
     assert!(side.nearer.contains(&last) && !Recovery::is_lacking(side, &last, true));
 }
 
@@ -322,7 +283,7 @@ fn what_is_damaged_on_the_primary_comes_from_another_member() {
 fn comes_from_another(mut world: World) {
     let (whole, need) = (head(), EVersion::new(3, 9));
     let obj = GHObject::plain(whole.clone());
-    for (n, (_, side)) in world.sides.iter_mut().enumerate() {
+    for (n, (_, side)) in world.members.sides.iter_mut().enumerate() {
         side.full = 0;
         let mut txn = Transaction::new(COLL);
         // The primary's is not what its digest says, the second has none.
@@ -339,8 +300,8 @@ fn comes_from_another(mut world: World) {
         }
     }
     world.interval();
-    world.rest();
-    for (recovery, side) in &world.sides {
+    world.members.rest();
+    for (recovery, side) in &world.members.sides {
         assert_eq!((recovery.unfound().len(), side.missing.len(), &side.complaints), (0, 0, &Vec::<String>::new()), "osd.{}", side.whoami);
         assert_eq!(&side.store.read(COLL, &obj, 0, 9).unwrap().flat()[..], b"abc", "osd.{}", side.whoami);
     }
@@ -350,26 +311,26 @@ fn comes_from_another(mut world: World) {
 fn what_turns_up_late_is_found() {
     let mut world = World::of(Layout::Copies, 11, 2);
     let (whole, need) = (head(), EVersion::new(3, 99));
-    for (_, side) in &mut world.sides {
+    for (_, side) in &mut world.members.sides {
         let item = PgMissingItem { need, clean_regions: ObjectCleanRegions::fully_dirty(), ..PgMissingItem::default() };
         side.missing.insert(&whole, &item);
     }
     world.interval();
-    world.rest();
-    assert_eq!(world.sides[0].0.unfound().len(), 1);
+    world.members.rest();
+    assert_eq!(world.members.sides[0].0.unfound().len(), 1);
     // The other one has it after all, at that version.
     let info = ObjectInfo { version: need, size: 3, ..ObjectInfo::new(whole.clone()) };
     let mut txn = Transaction::new(COLL);
     let obj = GHObject::plain(whole.clone());
     txn.write(&obj, 0, Bytes::from_static(b"abc"), 0);
     txn.set_attr(&obj, OI_ATTR, info.to_bytes(0));
-    world.sides[1].1.store.submit(txn, None, 0).unwrap();
-    world.sides[1].1.missing = Missing::default();
-    let (recovery, side) = &mut world.sides[0];
+    world.members.sides[1].1.store.submit(txn, None, 0).unwrap();
+    world.members.sides[1].1.missing = Missing::default();
+    let (recovery, side) = &mut world.members.sides[0];
     side.peers.values_mut().for_each(|(_, missing)| *missing = Missing::default());
     recovery.look_again();
-    world.rest();
-    assert_eq!(world.sides[0].0.unfound().len(), 0);
-    assert!(world.sides[0].1.missing.is_empty());
-    assert_eq!(seen(&world.sides[0].1.store, &whole).unwrap().1, "abc");
+    world.members.rest();
+    assert_eq!(world.members.sides[0].0.unfound().len(), 0);
+    assert!(world.members.sides[0].1.missing.is_empty());
+    assert_eq!(seen(&world.members.sides[0].1.store, &whole).unwrap().1, "abc");
 }
