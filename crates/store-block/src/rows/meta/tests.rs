@@ -271,7 +271,7 @@ fn blocks_that_are_stored_are_those_of_the_leaves() {
     let mut rng = Rng::new(9);
     let mut alloc = Alloc::new(CHUNKS * 16, false);
     let (mut index, mut space, mut here) = (Index::default(), Space::new(OWN, 2), BTreeMap::<Key, ()>::new());
-    let (mut stored, mut id, mut wholes, mut larger) = (Vec::new(), 0, 0, 0);
+    let (mut stored, mut id, mut wholes, mut larger, mut seen) = (Vec::new(), 0, 0, 0, 0);
     for step in 0..400_u64 {
         // It grows beyond the meta device, and shrinks again.
         let comes = if step / 60 % 2 == 0 { 4 } else { 1 };
@@ -298,8 +298,20 @@ fn blocks_that_are_stored_are_those_of_the_leaves() {
         let is_small = leaves.lent().is_empty() && leaves.own()[0] >> 40 == 0 && leaves.own()[1..].iter().all(|word| *word == 0);
         assert!(is_small || other.is_some_and(|blocks| blocks.is_err()), "of larger devices");
         larger += u32::from(!is_small);
+        let mut torn = stored.clone();
+        let bit = rng.below(8 * torn.len() as u64) as usize;
+        torn[bit / 8] ^= 1 << (bit % 8);
+        match Index::decode(torn.into(), 7, crc, Blocks::new(OWN, CHUNKS)) {
+            Err(_) => seen += 1,
+            // Between two parts it does no harm.
+            Ok((torn, blocks)) => {
+                let blocks = blocks.expect("they are stored").expect("and right");
+                assert_eq!((torn.encode(7), blocks.differs(&leaves)), (index.encode(7), None));
+            }
+        }
         space.release(&mut alloc);
         space.assert_counts();
     }
     assert!(space.lent_blocks() > 0 && wholes > 20 && wholes < 380 && larger > 300, "{wholes} wholes, {larger} of large devices");
+    assert!(seen > 50, "{seen} bits");
 }
