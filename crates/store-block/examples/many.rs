@@ -3,9 +3,9 @@
 //!
 //! So many objects are made of rows alone (an object's info and its snapshots, as an OSD has them, and no data). Then the same new objects of
 //! 4 KiB come, with the group's log, in a crowd of 256 or of DEPTH: device bytes for each, by what they are for, CPU with the checkpoints
-//! that they bring, the slowest second, and how long they take. With `life` the store is left as by a kill and opened again, all objects
-//! are removed, and the same new ones come into what is left. A tenth of the objects in a tenth of the memory is what ten times as many are
-//! in all of it: leaves and rows of a checkpoint keep their proportion.
+//! that they bring, the slowest second, and how long they take. With `life` the store is opened again, with nothing in its log and once
+//! more as a kill leaves it, all objects are removed, and the same new ones come into what is left. A tenth of the objects in a tenth of the
+//! memory is what ten times as many are in all of it: leaves and rows of a checkpoint keep their proportion.
 
 // As the program has it.
 #[path = "../../cli/src/allocator.rs"]
@@ -13,6 +13,7 @@ mod allocator;
 mod shared;
 
 use bytes::Bytes;
+use disk::Disks;
 use shared::{ask, devices};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -189,6 +190,18 @@ impl Load {
         println!("  a write takes {} us at p50, {} at p99, {} at p99.9, {} at most", part(500), part(990), part(999), part(1000));
         println!("  {:?}", after.memory);
     }
+    /// Closed as a kill closes it, and opened.
+    fn opened_again(self, config: &Config, disks: impl FnOnce() -> Box<dyn Disks>) -> Self {
+        let Self { store, submitted, trimmed, depth, .. } = self;
+        let log = store.stats().log_used;
+        drop(store);
+        let disks = disks();
+        let (began, cpu_before) = (Instant::now(), cpu());
+        let store = BlockStore::open(config.clone(), disks).expect("it opens again");
+        let (all, cpu) = (began.elapsed().as_secs_f64(), (cpu() - cpu_before).as_secs_f64());
+        println!("with {log} blocks in the log: open after {all:.3} s, {cpu:.3} of CPU; {:?}", store.stats().memory);
+        Self { submitted, committed: submitted, trimmed, ..Self::new(store, depth) }
+    }
     /// All of them are removed.
     fn go(&mut self, objects: Range<u64>) {
         let (cpu_before, began, ops) = (cpu(), Instant::now(), objects.end - objects.start);
@@ -236,15 +249,10 @@ fn main() {
     let data = Bytes::from(data);
     load.come(objects..objects + ops, &data, &format!("among {objects}"));
     if args.get(6).is_some_and(|word| word == "life") {
+        load = load.opened_again(&config, || devices(folder, lens));
         // Much is in the log, and nothing ends in order.
         (objects + ops..objects + ops + ops / 8).for_each(|n| load.make(n, Some(&data)));
-        let Load { store, submitted, trimmed, depth, .. } = load;
-        let log = store.stats().log_used;
-        drop(store);
-        let began = Instant::now();
-        let store = BlockStore::open(config, devices(folder, lens)).expect("it opens again");
-        println!("killed with {log} blocks in the log: open after {:.2} s", began.elapsed().as_secs_f64());
-        load = Load { submitted, committed: submitted, trimmed, ..Load::new(store, depth) };
+        load = load.opened_again(&config, || devices(folder, lens));
         load.go(0..objects + ops + ops / 8);
         load.come(objects..objects + ops, &data, "where all were removed");
     }

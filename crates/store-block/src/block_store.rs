@@ -7,7 +7,7 @@ use crate::data::write::Target;
 use crate::open::config::Config;
 use crate::open::layout::{UNFINALIZED, VERSION};
 #[cfg(test)]
-use crate::open::layout::{WITH_ATTR_CELLS, WITH_PLACES};
+use crate::open::layout::{WITH_ATTR_CELLS, WITH_INDEX_PARTS, WITH_PLACES};
 use crate::open::recover::{self, OpenError};
 use crate::place::give_back;
 use crate::rows::attr_cells;
@@ -85,6 +85,11 @@ impl BlockStore {
     #[cfg(test)]
     pub(crate) fn mkfs_with_attr_cells(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
         recover::mkfs(disks, uuid, WITH_ATTR_CELLS)
+    }
+    /// And as one of version 10.
+    #[cfg(test)]
+    pub(crate) fn mkfs_with_index_parts(disks: Box<dyn Disks>, uuid: [u8; 16]) -> Result<Box<dyn Disks>, OpenError> {
+        recover::mkfs(disks, uuid, WITH_INDEX_PARTS)
     }
     pub fn open(config: Config, disks: Box<dyn Disks>) -> Result<Self, OpenError> {
         recover::open(config, disks).map(|core| Self(RefCell::new(core)))

@@ -101,6 +101,14 @@ pub enum Bug {
     LoseIndexChanges,
     /// A part of the index is taken whatever it follows.
     TakeStalePart,
+    /// Changes of the index don't say which blocks the leaf had that is gone.
+    ForgetFreedBlocks,
+    /// Blocks that are free when the checkpoint is durable are stored as leaves'.
+    StoreAside,
+    /// The last block that a leaf has is stored as free.
+    LoseLastBlock,
+    /// Of the blocks that leaves have, those are taken that the checkpoint before had.
+    TakeOldBlocks,
     /// A scan that makes a range of the removed rows that it passed takes the first row behind them along.
     SweepTooFar,
 

@@ -11,6 +11,7 @@ use crate::rows::attr_cells;
 use crate::rows::counters;
 use crate::rows::key;
 use crate::rows::meta::Row;
+use crate::rows::meta::blocks::Blocks;
 use crate::rows::onode::{Onode, Usage};
 use crate::rows::pg::PG_KINDS;
 use crate::rows::pg_row::PgRow;
@@ -83,6 +84,28 @@ fn check_attrs(core: &mut Core, coll: CollId, name: &GHObject, node: &Onode, rep
                 Err(e) => break report.error(format!("{name}, a large attribute: {e}")),
             }
         }
+    }
+}
+
+/// The blocks of metadata that are in use, which a start takes as they were stored, are those of leaves and index.
+fn check_blocks(core: &Core, report: &mut FsckReport) {
+    if core.generations.is_under_way() {
+        return;
+    }
+    let chunks = core.alloc.chunks();
+    let mut owned = Blocks::new(core.space.own_blocks(), chunks);
+    for (_, leaf) in core.table.index().iter() {
+        if let Some((block, _)) = leaf.runs().into_iter().find(|run| !owned.take(*run)) {
+            report.error(format!("leaf {}: block {block} of the metadata is another's too, or not there", leaf.id));
+        }
+    }
+    if let Some((block, _)) = core.sb.index.iter().chain(&core.sb.list).find(|run| !owned.take(**run)) {
+        report.error(format!("the index: block {block} of the metadata is another's too, or not there"));
+    }
+    match owned.differs(&core.space.kept(chunks)) {
+        None => {}
+        Some((block, true)) => report.error(format!("block {block} of the metadata is in use and free to be given to another")),
+        Some((block, false)) => report.error(format!("block {block} of the metadata is nobody's and not free")),
     }
 }
 
@@ -493,6 +516,7 @@ impl Core {
         if let Some((_, leaf)) = self.table.index().iter().find(|(_, l)| l.id >= self.generations.next_leaf()) {
             report.error(format!("leaf {} is there, the next one to be made is {}", leaf.id, self.generations.next_leaf()));
         }
+        check_blocks(self, report);
     }
 
     /// Checks, and puts right what objects are the witness of. What is left is in the report's errors.

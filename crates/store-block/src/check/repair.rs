@@ -38,6 +38,8 @@ impl Core {
     /// Takes what damaged leaves had out of the store, and says what that was. True if there was any.
     pub fn drop_damaged(&mut self, report: &mut FsckReport) -> bool {
         report.lost.append(&mut self.salvage.take_left_out());
+        report.repaired.append(&mut self.salvage.take_made_good());
+        let has_made_good = !report.repaired.is_empty();
         self.settle();
         self.salvage.puts_bare_rows();
         let gaps = self.take_bad_leaves(report);
@@ -52,7 +54,7 @@ impl Core {
         self.name_by_logs(&gaps, report);
         self.name_by_omap(&gaps, report);
         self.close_logs(&gaps, report);
-        !gaps.is_empty() || objects > 0 || !report.lost.is_empty()
+        has_made_good || !gaps.is_empty() || objects > 0 || !report.lost.is_empty()
     }
     /// Waits until nothing is under way.
     fn settle(&mut self) {

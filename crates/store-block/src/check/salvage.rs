@@ -4,6 +4,8 @@
 pub struct Salvage {
     /// What opening had to leave out, a sentence each, if it was told to.
     left_out: Vec<String>,
+    /// Put right while it was opened, a sentence each.
+    made_good: Vec<String>,
     /// The log must be whole up to before this record: 0, unless an older checkpoint than the newest one had to be taken.
     reach: u64,
     /// One superblock was found: the other may have been of the next epoch.
@@ -27,6 +29,13 @@ impl Salvage {
     /// What was left out, told once.
     pub fn take_left_out(&mut self) -> Vec<String> {
         std::mem::take(&mut self.left_out)
+    }
+    pub fn make_good(&mut self, what: String) {
+        self.made_good.push(what);
+    }
+    /// Sentences of what was put right, told once.
+    pub fn take_made_good(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.made_good)
     }
     pub fn reach(&self) -> u64 {
         self.reach

@@ -7,7 +7,7 @@
 //!
 //! record | header 64 B, metadata … | image | image | … | rest of the metadata |
 //! leaf   | header 24 B, offsets, rows … |                      sorted rows: 4 KiB of objects', 8 KiB of others, or what one row needs
-//! index  | header 24 B, for each leaf: first key, id, place, filter … | changes since | changes since | …
+//! index  | header 32 B, for each leaf: first key, id, place, filter … | blocks of leaves | changes since | changes since | …
 //! ```
 //! - A **place** is the number of a block on the data device. A chunk of an object is at most one place: a whole chunk, or for the tail of an
 //!   object some neighbouring blocks (slots) of a chunk that objects share.
@@ -20,7 +20,7 @@
 //!   numbers of blocks from [`ON_DATA`] on are those of the data device. A page may lie in several pieces.
 //!
 //! The version of all this is [`VERSION`]. A store of one since [`OLDEST`] is opened (labels keep theirs); of another, it is refused.
-//! A store of version 7, 8 or 9 stays as it is, and readable by the program that wrote it, until it is finalized; an older one is of
+//! A store of version 7 to 10 stays as it is, and readable by the program that wrote it, until it is finalized; an older one is of
 //! version 7 from its opening on.
 //!
 //! | version | has |
@@ -34,13 +34,14 @@
 //! | 8 | cells of an object in several places (`onode`) |
 //! | 9 | large attributes in cells behind an object's data (`attr_cells`) |
 //! | 10 | an index with the changes of checkpoints behind it (`meta::parts`) |
+//! | 11 | the blocks that leaves have, with the index (`meta::blocks`) |
 
 use bytes::Bytes;
 use disk::Dev;
 use store::ReadData;
 
 /// Counts changes of the layout.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// The version of a store that was older, was opened and is not finalized: all that this program writes into it is of that version.
 pub const UNFINALIZED: u32 = 7;
 /// Stores since this version have cells in several places.
@@ -49,6 +50,8 @@ pub const WITH_PLACES: u32 = 8;
 pub const WITH_ATTR_CELLS: u32 = 9;
 /// From this version on, checkpoints may write of the index what they changed.
 pub const WITH_INDEX_PARTS: u32 = 10;
+/// From this version on, an index says which blocks leaves have.
+pub const WITH_INDEX_BLOCKS: u32 = 11;
 /// The oldest version that this program reads.
 pub const OLDEST: u32 = 1;
 

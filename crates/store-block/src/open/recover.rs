@@ -1,7 +1,8 @@
 //! Making a store, and opening one: superblock, index, what is always in memory, then the records behind the checkpoint.
 //!
 //! A record counts if a later one says that it was durable, or, at the end of the log, if its directly written data are found at their places. Images are not written to their places now: they stay in the log until a checkpoint needs its room, and
-//! reads find them there. So opening takes as long as reading the log and changing the metadata in memory does.
+//! reads find them there. So opening takes as long as reading the log and changing the metadata in memory does, and as reading the index.
+//! No leaf is looked at to know which blocks are free: they are stored with the index ([`crate::rows::meta::blocks`]).
 
 use crate::check::damaged::LOST;
 use crate::check::salvage::Salvage;
@@ -15,10 +16,12 @@ use crate::planted::{Bug, planted};
 use crate::rows::codec::{Corrupt, Get};
 use crate::rows::key;
 use crate::rows::meta::Found;
+use crate::rows::meta::blocks::Blocks;
 use crate::rows::meta::entry::LeafRef;
 use crate::rows::meta::index::Index;
 use crate::rows::meta::layer::{Key, Val};
 use crate::rows::meta::leaf::Leaf;
+use crate::rows::meta::parts::StoredBlocks;
 use crate::rows::meta::space::Run;
 use crate::rows::onode::Onode;
 use crate::rows::pg::PgMem;
@@ -178,7 +181,7 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     let is_root_alone = found.len() < 2;
     let (newest, mut reach) = (found.remove(0), 0);
     let mut newest = newest;
-    let (sb, index) = match read_index(&mut io, &mut newest) {
+    let (sb, (index, blocks)) = match read_index(&mut io, &mut newest) {
         Ok(index) => (newest, index),
         Err(e) => {
             // What the checkpoint before it had, with a longer log, is the same state if all of it is still there.
@@ -201,26 +204,54 @@ pub fn load(cfg: Config, disks: Box<dyn Disks>) -> Result<Core, OpenError> {
     }
     core.table.load_index(index);
     core.salvage = Salvage::new(left_out, reach, is_root_alone);
-    let mut extents: Vec<(u64, u64)> = core.sb.index.clone();
-    extents.extend(core.sb.list.iter().copied());
-    extents.extend(core.table.index().iter().flat_map(|(_, leaf)| leaf.runs()));
-    let chunks = core.alloc.chunks();
-    if let Some((block, _)) = extents.into_iter().find(|run| !core.space.mark(*run, chunks)) {
-        return Err(damaged(format!("block {block} of the metadata is used twice, or not there")));
-    }
+    load_space(&mut core, blocks)?;
     core.load_beside()?;
     core.load_rows()?;
     core.share_memory();
     Ok(core)
 }
-fn read_index(io: &mut Io, sb: &mut Superblock) -> Result<Index, Corrupt> {
+/// None, of a store's devices.
+fn no_blocks(sb: &Superblock) -> Blocks {
+    Blocks::new(sb.meta_blocks, sb.data_blocks / CHUNK_BLOCKS)
+}
+/// The index, and the blocks that leaves have if they are stored.
+fn read_index(io: &mut Io, sb: &mut Superblock) -> Result<(Index, StoredBlocks), Corrupt> {
     if !sb.list.is_empty() {
         let list = io.pages_now(std::slice::from_ref(&sb.list)).map_err(|_| Corrupt("the list of the index's pieces can't be read"))?;
         sb.take_list(list.into_iter().next().unwrap_or_default(), crc_seed(&sb.uuid))?;
     }
     let pages = io.pages_now(std::slice::from_ref(&sb.index)).map_err(|_| Corrupt("the index of the metadata can't be read"))?;
     let index = pages.into_iter().next().unwrap_or_default();
-    Index::decode(index.slice(..index.len().min(sb.index_len as usize)), crc_seed(&sb.uuid), sb.index_crc)
+    Index::decode(index.slice(..index.len().min(sb.index_len as usize)), crc_seed(&sb.uuid), sb.index_crc, no_blocks(sb))
+}
+
+/// How the blocks that are stored are wrong, if they are.
+fn wrong_block(stored: &Blocks, leaves: &Blocks) -> Option<String> {
+    let (block, is_stored) = stored.differs(leaves)?;
+    Some(format!("block {block} was stored as {}", if is_stored { "a leaf's, and is not" } else { "free, and is a leaf's" }))
+}
+/// Which blocks of metadata are in use. The leaves are asked if nothing else says so, and by a tool that is to put right what is not.
+fn load_space(core: &mut Core, stored: StoredBlocks) -> Result<(), OpenError> {
+    let twice = |block: &u64| format!("block {block} of the metadata is used twice, or not there");
+    let no_use = |core: &Core, what: String| OpenError::Damaged { what, next: core.cfg.command("repair") };
+    let is_taken = stored.is_some() && !core.cfg.salvage;
+    let mut blocks = match stored {
+        Some(stored) if is_taken => stored.map_err(|e| no_use(core, format!("free room of the metadata is stored wrong: {e}")))?,
+        stored => {
+            let leaves = no_blocks(&core.sb).of_leaves(core.table.index()).map_err(|block| damaged(twice(&block)))?;
+            let wrong = stored.and_then(|stored| stored.map_or_else(|e| Some(e.to_string()), |stored| wrong_block(&stored, &leaves)));
+            if let Some(what) = wrong {
+                core.salvage.make_good(format!("free room of the metadata is taken from the leaves: {what}"));
+                core.table.index_mut().parts().forget();
+            }
+            leaves
+        }
+    };
+    if let Some((block, _)) = core.sb.index.iter().chain(&core.sb.list).find(|run| !blocks.take(**run)) {
+        return Err(if is_taken { no_use(core, twice(block)) } else { damaged(twice(block)) });
+    }
+    core.space.load(&blocks);
+    Ok(())
 }
 
 /// An object's key as a record has it.

@@ -6,8 +6,9 @@
 //! ```
 //! An index that lies in more extents than a superblock has room for has a list of them in blocks of its own, and the superblock names those.
 
-use crate::open::layout::{BLOCK, OLDEST, UNFINALIZED, VERSION, WITH_ATTR_CELLS, WITH_INDEX_PARTS, WITH_PLACES};
+use crate::open::layout::{BLOCK, OLDEST, UNFINALIZED, VERSION, WITH_ATTR_CELLS, WITH_INDEX_BLOCKS, WITH_INDEX_PARTS, WITH_PLACES};
 use crate::rows::codec::{Corrupt, Get, Put};
+use crate::rows::meta::parts::Form;
 use bytes::Bytes;
 
 const MAGIC: &[u8; 16] = b"HUMBOLDT BLOCK\0\n";
@@ -136,9 +137,13 @@ impl Superblock {
     pub fn has_attr_cells(&self) -> bool {
         self.version >= WITH_ATTR_CELLS
     }
-    /// Its index may have changes behind it.
-    pub fn has_index_parts(&self) -> bool {
-        self.version >= WITH_INDEX_PARTS
+    /// The form in which its index is stored.
+    pub fn index_form(&self) -> Form {
+        match self.version {
+            WITH_INDEX_BLOCKS.. => Form::Blocks,
+            WITH_INDEX_PARTS.. => Form::Changes,
+            _ => Form::Alone,
+        }
     }
     pub fn encode(&self) -> Bytes {
         let mut out = Vec::new();

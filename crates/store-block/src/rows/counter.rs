@@ -14,6 +14,13 @@ impl Steps {
     }
     #[cfg(not(test))]
     pub fn add(&self, _: usize) {}
+    /// Those of another one.
+    #[cfg(test)]
+    pub fn add_all(&self, other: &Self) {
+        self.add(other.0.get() as usize);
+    }
+    #[cfg(not(test))]
+    pub fn add_all(&self, _: &Self) {}
     /// Those since it was asked last.
     #[cfg(test)]
     pub fn take(&self) -> u64 {

@@ -7,26 +7,27 @@ use crate::{BlockStore, Config};
 use store::ObjectStore;
 use types::GHObject;
 
-fn attr(n: u32, v: u8) -> Vec<u8> {
+/// The attribute that an object gets.
+pub fn value(n: u32, v: u8) -> Vec<u8> {
     [&n.to_le_bytes()[..], &[v; 300]].concat()
 }
-fn set(subject: &mut Subject, n: u32, v: u8) {
+pub fn set(subject: &mut Subject, n: u32, v: u8) {
     subject.submit(|txn| {
         txn.touch(&name(n));
-        txn.set_attr(&name(n), "a", attr(n, v).into());
+        txn.set_attr(&name(n), "a", value(n, v).into());
     });
 }
-fn get(subject: &mut Subject, n: u32) -> Option<Vec<u8>> {
+pub fn get(subject: &mut Subject, n: u32) -> Option<Vec<u8>> {
     let object: GHObject = name(n);
     subject.ask("an attribute", |store| store.attr(store::conformance::object_coll(0), &object, b"a")).map(|value| value.to_vec())
 }
-fn checkpoint(subject: &mut Subject) {
+pub fn checkpoint(subject: &mut Subject) {
     subject.settle();
     subject.store.checkpoint();
     subject.settle();
 }
 /// A store with so many objects in leaves.
-fn filled(mkfs: Mkfs, objects: u32) -> Subject {
+pub fn filled(mkfs: Mkfs, objects: u32) -> Subject {
     let mut subject = Subject::of(mkfs);
     (0..objects).for_each(|n| set(&mut subject, n, 1));
     checkpoint(&mut subject);
@@ -75,7 +76,7 @@ fn a_store_of_version_9_writes_the_index_whole_until_it_is_finalized() {
     assert!((12..18).any(|v| changes(&mut subject, v).1), "and when it is opened again");
     set(&mut subject, 7, 99);
     let mut subject = subject.forgotten();
-    assert!((0..300).all(|n| get(&mut subject, n) == Some(attr(n, if n == 7 { 99 } else { 1 }))));
+    assert!((0..300).all(|n| get(&mut subject, n) == Some(value(n, if n == 7 { 99 } else { 1 }))));
     assert_eq!(subject.store.fsck(false).errors, [""; 0]);
 }
 

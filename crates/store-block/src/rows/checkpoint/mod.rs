@@ -9,7 +9,8 @@
 //! ([`Core::touch`]). The superblock waits for the records of the drain because those may have ended the need for an older image.
 //!
 //! Its work is in proportion to the rows that changed, each with a leaf; in a store before version 10, to the number of leaves too: the index
-//! is written whole there ([`crate::rows::meta::parts`]). The step
+//! is written whole there ([`crate::rows::meta::parts`]). With a whole index the blocks that leaves have are written, in one step: some
+//! 5 KiB for 128 MiB of metadata. The step
 //! that freezes writes the allocator's pages that changed (4 KiB for 128 MiB of the device) and the groups that did.
 
 mod generations;
@@ -27,7 +28,7 @@ use crate::rows::key;
 use crate::rows::meta::entry::LeafRef;
 use crate::rows::meta::index::Index;
 use crate::rows::meta::layer::{Key, Val};
-use crate::rows::meta::parts::Encoding;
+use crate::rows::meta::parts::{Encoding, Form};
 use crate::state::Core;
 use bytes::Bytes;
 use disk::Durability;
@@ -313,10 +314,14 @@ impl Core {
     }
 
     fn begin_index(&mut self) {
-        let encoding = self.table.index_mut().begin(self.sb.has_index_parts());
+        let form = self.sb.index_form();
         let (index, list) = (std::mem::take(&mut self.sb.index), std::mem::take(&mut self.sb.list));
-        let (gone, kept) = if encoding.is_whole() { (index, Vec::new()) } else { (Vec::new(), index) };
+        let is_whole = self.table.index_mut().parts().is_whole_due(form);
+        let (gone, kept) = if is_whole { (index, Vec::new()) } else { (Vec::new(), index) };
         gone.into_iter().chain(list).for_each(|run| self.space.put_aside(run));
+        // All leaves have their blocks, and of the new index none has: what is in use is the leaves'.
+        let blocks = || self.space.kept(self.alloc.chunks()).encode();
+        let encoding = self.table.index_mut().begin(form, blocks);
         let c = self.generations.checkpoint();
         // Half of them may be cut once before it needs a list.
         c.piece = PIECE_BLOCKS.max((encoding.len() as u64).div_ceil(BLOCK).div_ceil(PIECES));
@@ -402,7 +407,7 @@ impl Core {
             next_leaf: self.generations.next_leaf(),
             index: c.index.clone(),
             index_len: c.kept * BLOCK + c.encoding.len() as u64,
-            index_crc: if self.sb.has_index_parts() { c.index_crc.unwrap_or(0) } else { 0 },
+            index_crc: if self.sb.index_form() == Form::Alone { 0 } else { c.index_crc.unwrap_or(0) },
             list: c.list.clone(),
             list_len: c.list_len as u64,
             ..self.sb.clone()

@@ -170,7 +170,7 @@ impl Index {
         let leaf = Entry::take(&mut &group[at..]).1.leaf();
         self.leaves -= 1;
         self.stored -= end - at;
-        self.parts.went(first, self.stored);
+        self.parts.went(first, &leaf, self.stored);
         group.drain(at..end);
         if at > 0 && group.len() >= GROUP_MIN {
             // Another leaf comes in its place, nearly always.

@@ -10,6 +10,7 @@
 //! each that was removed alone; what a range of removals covers, rows and leaves, it passes over at once. Where what is removed alone is
 //! always what comes first, as in a queue, a scan that stepped over many leaves a range in their place ([`Passed`]).
 
+pub mod blocks;
 mod cache;
 pub mod entry;
 pub mod index;

@@ -69,7 +69,7 @@ fn longest_in(used: u64) -> u32 {
     n
 }
 /// Bits of a word from `at` on.
-fn bits(at: u64, n: u64) -> u64 {
+pub(super) fn bits(at: u64, n: u64) -> u64 {
     (u64::MAX >> (WORD - n)) << at
 }
 
@@ -115,8 +115,23 @@ impl Own {
     pub fn memory(&self) -> usize {
         self.used.len() * size_of::<u64>() + self.tree.len() * size_of::<Free>()
     }
+    #[cfg(test)]
     pub fn is_used(&self, block: u64) -> bool {
         self.used[(block / WORD) as usize] & 1 << (block % WORD) != 0
+    }
+    /// Bits of what is in use; those behind the device's end are set.
+    pub fn words(&self) -> &[u64] {
+        &self.used
+    }
+    /// Takes all blocks whose bits are set, which are free.
+    pub fn load(&mut self, words: &[u64], steps: &Steps) {
+        for (used, more) in self.used.iter_mut().zip(words) {
+            assert!(*used & more == 0, "blocks of the metadata are taken once");
+            *used |= more;
+            self.free -= u64::from(more.count_ones());
+        }
+        self.steps.add_all(steps);
+        self.count();
     }
     #[cfg(test)]
     pub fn assert_counts(&mut self) {

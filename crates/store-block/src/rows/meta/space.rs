@@ -1,5 +1,5 @@
-//! Where pages of the metadata lie: blocks of the meta device, and behind those chunks that the data device lends. Not stored: what the index of a
-//! checkpoint names is in use, nothing else.
+//! Where pages of the metadata lie: blocks of the meta device, and behind those chunks that the data device lends. Blocks that leaves and
+//! index of a checkpoint have are in use, nothing else: those of leaves are stored with the index ([`super::blocks`]).
 //!
 //! ```text
 //!   take ──> a run on the meta device ──> a run in a lent chunk ──> another chunk is lent ──> pieces, wherever there is a block
@@ -11,10 +11,12 @@
 //! To take a run and to give it back takes steps in proportion to the logarithm of how many blocks there are; to release takes that for
 //! each run that was put aside, and one for each lent chunk that is empty.
 
+use super::blocks::Blocks;
 use super::own::Own;
 use crate::open::layout::{CHUNK_BLOCKS, ON_DATA};
 use crate::place::alloc::Alloc;
 use crate::place::gaps::longest_run;
+use crate::planted::{Bug, planted};
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +41,7 @@ pub struct Space {
     aside_blocks: u64,
 }
 
-fn mask(at: u64, n: u64) -> u16 {
+pub(super) fn mask(at: u64, n: u64) -> u16 {
     ((((1u32 << n) - 1) << at) & 0xffff) as u16
 }
 /// Where `n` free blocks in a row begin.
@@ -113,6 +115,10 @@ impl Space {
         self.lent.len() as u64
     }
     #[cfg(test)]
+    pub fn take_steps(&self) -> u64 {
+        self.own.take_steps()
+    }
+    #[cfg(test)]
     pub fn assert_counts(&self) {
         assert_eq!(self.lent_used, self.lent.values().map(|used| u64::from(used.count_ones())).sum::<u64>());
         let is_open = |(chunk, used): (&u64, &u16)| *used == u16::MAX || self.open.by_run[longest_run(*used)].contains(chunk);
@@ -138,33 +144,21 @@ impl Space {
         self.taken() - self.aside_blocks
     }
 
-    /// Takes blocks that a stored index names; false if they are not there, or in use. `data_chunks`: chunks of the data device.
-    pub fn mark(&mut self, (block, n): Run, data_chunks: u64) -> bool {
-        let Some(end) = block.checked_add(n) else { return false };
-        if block < ON_DATA {
-            let is_free = end <= self.own.blocks() && (block..end).all(|b| !self.own.is_used(b));
-            if is_free {
-                self.own.mark(block, n);
-            }
-            return is_free;
+    /// Takes all blocks that a checkpoint has.
+    pub fn load(&mut self, blocks: &Blocks) {
+        self.own.load(blocks.own(), blocks.steps());
+        for (chunk, used) in blocks.lent() {
+            self.lent_used += u64::from(used.count_ones());
+            self.set(*chunk, Some(*used));
         }
-        let (mut at, end) = (block - ON_DATA, end - ON_DATA);
-        // The first chunk is the label's.
-        if at < CHUNK_BLOCKS || end > data_chunks * CHUNK_BLOCKS {
-            return false;
+    }
+    /// Blocks that are in use and will be after the checkpoint that is being written. `data_chunks`: chunks of the data device.
+    pub fn kept(&self, data_chunks: u64) -> Blocks {
+        let mut blocks = Blocks::of(self.own.words(), self.own.blocks(), &self.lent, data_chunks);
+        for run in self.aside.iter().filter(|_| !planted(Bug::StoreAside)) {
+            assert!(blocks.free(*run), "blocks {run:?} of the metadata that are put aside were in use");
         }
-        while at < end {
-            let part = (end - at).min(CHUNK_BLOCKS - at % CHUNK_BLOCKS);
-            let (chunk, mask) = (at / CHUNK_BLOCKS, mask(at % CHUNK_BLOCKS, part));
-            let before = self.lent.get(&chunk).copied();
-            if before.is_some_and(|used| used & mask != 0) {
-                return false;
-            }
-            self.set(chunk, Some(before.unwrap_or(0) | mask));
-            self.lent_used += part;
-            at += part;
-        }
-        true
+        blocks
     }
 
     /// Takes `n` blocks, in as few pieces as it can; `None` if so many are not there. So many chunks of `alloc` may be lent.
@@ -311,10 +305,14 @@ mod tests {
             assert_eq!(alloc.empty_chunks() + s.lent().count() as u64, 59);
             if round % 1000 == 0 {
                 // What an index names is found again, and no block twice.
+                let mut blocks = Blocks::new(300, 60);
+                assert!(mine.iter().flatten().all(|run| blocks.take(*run)));
+                assert!(mine.iter().flatten().all(|run| !blocks.clone().take(*run)));
+                assert_eq!(blocks.differs(&s.kept(60)), None);
                 let mut again = Space::new(300, 2);
-                assert!(mine.iter().flatten().all(|run| again.mark(*run, 60)));
-                assert!(mine.iter().flatten().all(|run| !again.mark(*run, 60)));
-                assert_eq!(again.taken(), s.taken());
+                again.load(&blocks);
+                again.assert_counts();
+                assert_eq!((again.taken(), again.kept(60).differs(&blocks)), (s.taken(), None));
             }
         }
         mine.drain(..).flatten().for_each(|run| s.put_aside(run));

@@ -1,8 +1,12 @@
 //! Scans and lookups over layers and leaves, against a map.
 
 use super::*;
+use crate::place::alloc::Alloc;
 use base::Rng;
+use blocks::Blocks;
 use leaf::LeafBuilder;
+use parts::Form;
+use space::Space;
 use std::collections::BTreeMap;
 
 fn key(n: u64) -> Key {
@@ -123,7 +127,7 @@ fn an_index_in_pieces_is_the_one_at_once() {
         }
         let whole = index.encode(7);
         for piece in [20, 33, 500, 4096, 1 << 20] {
-            let (mut encoding, mut pieces, mut crc) = (index.begin(false), Vec::new(), None);
+            let (mut encoding, mut pieces, mut crc) = (index.begin(Form::Alone, Vec::new), Vec::new(), None);
             assert_eq!(encoding.len(), whole.len());
             while pieces.len() < whole.len().div_ceil(piece) {
                 index.encode_some(&mut encoding, piece);
@@ -135,7 +139,8 @@ fn an_index_in_pieces_is_the_one_at_once() {
             Index::seal(&mut pieces[0], crc.expect("there is a front"));
             assert_eq!(pieces.concat(), whole, "in pieces of {piece}");
         }
-        let again = Index::decode(whole.clone().into(), 7, 0).expect("it is whole");
+        let (again, blocks) = Index::decode(whole.clone().into(), 7, 0, Blocks::new(64, 2)).expect("it is whole");
+        assert!(blocks.is_none(), "it has none");
         assert_eq!((again.encode(7), again.stored()), (whole.clone(), index.stored()));
     }
 }
@@ -213,7 +218,7 @@ fn an_index_in_groups_and_parts_is_a_map() {
             let seen: Vec<_> = index.leaves_from(&k).map(|(start, leaf)| (Key::from(start), leaf.leaf())).collect();
             let from = start.unwrap_or_default();
             assert_eq!(seen, model.range(from..).map(|(start, leaf)| (start.clone(), leaf.clone())).collect::<Vec<_>>());
-            let mut encoding = index.begin(true);
+            let mut encoding = index.begin(Form::Changes, Vec::new);
             let is_whole = encoding.is_whole();
             index.encode_some(&mut encoding, usize::MAX);
             let mut part = encoding.take(usize::MAX).expect("all is encoded");
@@ -226,15 +231,87 @@ fn an_index_in_groups_and_parts_is_a_map() {
             stored.resize(stored.len().next_multiple_of(BLOCK as usize), 0);
             stored.extend_from_slice(&part);
             index.parts().stored(is_whole, (part.len() as u64).div_ceil(BLOCK), crc);
-            let again = Index::decode(stored.clone().into(), 7, crc).expect("it is whole");
+            let read = |stored: &[u8], crc| Index::decode(stored.to_vec().into(), 7, crc, Blocks::new(64, 2)).map(|(index, _)| index);
+            let again = read(&stored, crc).expect("it is whole");
             assert_eq!((again.encode(7), again.len(), again.stored()), (index.encode(7), index.len(), index.stored()));
-            assert!(is_whole || Index::decode(stored.clone().into(), 7, crc ^ 1).is_err(), "another part is meant");
+            assert!(is_whole || read(&stored, crc ^ 1).is_err(), "another part is meant");
             let bit = rng.below(8 * stored.len() as u64) as usize;
             stored[bit / 8] ^= 1 << (bit % 8);
-            let torn = Index::decode(stored.clone().into(), 7, crc).map(|index| index.encode(7));
+            let torn = read(&stored, crc).map(|index| index.encode(7));
             assert!(torn.is_err() || torn == Ok(index.encode(7)), "a bit between the parts does no harm, any other is seen");
             stored[bit / 8] ^= 1 << (bit % 8);
         }
     }
     assert!(changes > 40, "{changes} parts of changes");
+}
+
+/// A part of the index as a checkpoint stores it, behind those that are stored; its crc.
+fn store_part(index: &mut Index, space: &Space, chunks: u64, stored: &mut Vec<u8>) -> u32 {
+    let mut encoding = index.begin(Form::Blocks, || space.kept(chunks).encode());
+    let is_whole = encoding.is_whole();
+    index.encode_some(&mut encoding, usize::MAX);
+    let mut part = encoding.take(usize::MAX).expect("all is encoded");
+    assert_eq!(part.len(), encoding.len());
+    let crc = Index::crc(None, 7, &part);
+    Index::seal(&mut part, crc);
+    if is_whole {
+        stored.clear();
+    }
+    stored.resize(stored.len().next_multiple_of(BLOCK as usize), 0);
+    stored.extend_from_slice(&part);
+    index.parts().stored(is_whole, (part.len() as u64).div_ceil(BLOCK), crc);
+    crc
+}
+
+/// Checkpoint after checkpoint, in wholes and in changes: the blocks that are read are those of the leaves.
+#[test]
+fn blocks_that_are_stored_are_those_of_the_leaves() {
+    const CHUNKS: u64 = 60;
+    const OWN: u64 = 300;
+    let mut rng = Rng::new(9);
+    let mut alloc = Alloc::new(CHUNKS * 16, false);
+    let (mut index, mut space, mut here) = (Index::default(), Space::new(OWN, 2), BTreeMap::<Key, ()>::new());
+    let (mut stored, mut id, mut wholes, mut larger, mut seen) = (Vec::new(), 0, 0, 0, 0);
+    for step in 0..400_u64 {
+        // It grows beyond the meta device, and shrinks again.
+        let comes = if step / 60 % 2 == 0 { 4 } else { 1 };
+        for _ in 0..10 {
+            let k = key(rng.below(400));
+            if rng.below(5) < comes && !here.contains_key(&k) {
+                id += 1;
+                let Some(runs) = space.take(1 + rng.below(4), &mut alloc, u64::MAX) else { continue };
+                index.insert(&k, &LeafRef::new(id, &runs, 1), &[1; 9]);
+                here.insert(k, ());
+            } else if here.remove(&k).is_some() {
+                let leaf = index.remove(&k).expect("it is there");
+                leaf.runs().for_each(|run| space.put_aside(run));
+            }
+        }
+        let before = stored.len();
+        let crc = store_part(&mut index, &space, CHUNKS, &mut stored);
+        wholes += u32::from(stored.len() <= before);
+        let (again, blocks) = Index::decode(stored.clone().into(), 7, crc, Blocks::new(OWN, CHUNKS)).expect("it is whole");
+        let (blocks, leaves) =
+            (blocks.expect("they are stored").expect("and right"), Blocks::new(OWN, CHUNKS).of_leaves(&index).expect("each has its own"));
+        assert_eq!((blocks.differs(&leaves), again.encode(7)), (None, index.encode(7)), "step {step}");
+        let (_, other) = Index::decode(stored.clone().into(), 7, crc, Blocks::new(40, 2)).expect("the index is whole");
+        let is_small = leaves.lent().is_empty() && leaves.own()[0] >> 40 == 0 && leaves.own()[1..].iter().all(|word| *word == 0);
+        assert!(is_small || other.is_some_and(|blocks| blocks.is_err()), "of larger devices");
+        larger += u32::from(!is_small);
+        let mut torn = stored.clone();
+        let bit = rng.below(8 * torn.len() as u64) as usize;
+        torn[bit / 8] ^= 1 << (bit % 8);
+        match Index::decode(torn.into(), 7, crc, Blocks::new(OWN, CHUNKS)) {
+            Err(_) => seen += 1,
+            // Between two parts it does no harm.
+            Ok((torn, blocks)) => {
+                let blocks = blocks.expect("they are stored").expect("and right");
+                assert_eq!((torn.encode(7), blocks.differs(&leaves)), (index.encode(7), None));
+            }
+        }
+        space.release(&mut alloc);
+        space.assert_counts();
+    }
+    assert!(space.lent_blocks() > 0 && wholes > 20 && wholes < 380 && larger > 300, "{wholes} wholes, {larger} of large devices");
+    assert!(seen > 50, "{seen} bits");
 }

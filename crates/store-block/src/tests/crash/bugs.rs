@@ -21,7 +21,7 @@ const fn discarding(bug: Bug, setting: u64) -> (Bug, u64, u64) {
     (bug, DISCARDS + setting, again)
 }
 
-pub const BUGS: [(Bug, u64, u64); 52] = [
+pub const BUGS: [(Bug, u64, u64); 56] = [
     on(Bug::AckBeforeDurable, 0),
     on(Bug::AckOutOfOrder, 0),
     on(Bug::VolatileRecord, 0),
@@ -67,6 +67,10 @@ pub const BUGS: [(Bug, u64, u64); 52] = [
     on(Bug::LieInFilter, 0),
     on(Bug::ForgetLeafGone, 0),
     on(Bug::LoseIndexChanges, 0),
+    on(Bug::ForgetFreedBlocks, 0),
+    on(Bug::StoreAside, 0),
+    on(Bug::LoseLastBlock, 0),
+    on(Bug::TakeOldBlocks, 0),
     on(Bug::AckOneEarly, 0),
     from(Bug::SkipLastBarrier, 8),
     on(Bug::ReuseOneEarly, 5),
