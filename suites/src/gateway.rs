@@ -42,7 +42,7 @@ impl Gateway {
     pub fn start_of(release: Release, conf: &Path, port: u16, options: &[&str]) -> Result<Self> {
         let keyring = keyring(conf);
         client(
-            Reef,
+            release,
             conf,
             &format!("ceph auth get-or-create client.rgw.a mon 'allow rw' osd 'allow rwx' mgr 'allow rw' -o {}", keyring.display()),
         )?;

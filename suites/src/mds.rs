@@ -19,6 +19,7 @@ const LEAVE: Duration = Duration::from_secs(30);
 /// A ceph-mds that ends with this value.
 pub struct Server {
     child: Child,
+    release: Release,
     pub conf: PathBuf,
     pub name: String,
 }
@@ -38,7 +39,7 @@ impl Server {
     pub fn start_of(release: Release, conf: &Path, name: &str) -> Result<Self> {
         let keyring = conf.with_file_name(format!("ceph.mds.{name}.keyring"));
         let caps = "mon 'allow profile mds' osd 'allow rwx' mds 'allow *' mgr 'allow profile mds'";
-        client(conf, &format!("ceph auth get-or-create mds.{name} {caps} -o {}", keyring.display()))?;
+        client_of(release, conf, &format!("ceph auth get-or-create mds.{name} {caps} -o {}", keyring.display()))?;
         let path = log(conf, name);
         let log = std::fs::OpenOptions::new().create(true).append(true).open(&path)?;
         let mut cmd = release.command(conf, "ceph-mds");
@@ -47,7 +48,7 @@ impl Server {
         cmd.arg(format!("--admin-socket={}", conf.with_file_name(format!("mds.{name}.asok")).display()));
         cmd.arg(format!("--log-file={}", path.display()));
         let child = cmd.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
-        Ok(Self { child, conf: conf.to_path_buf(), name: name.into() })
+        Ok(Self { child, release, conf: conf.to_path_buf(), name: name.into() })
     }
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -56,7 +57,7 @@ impl Server {
     pub fn await_active(&self) -> Result<()> {
         let mut last = Value::Null;
         let serves = until(READY, || {
-            last = map(&self.conf).unwrap_or_default();
+            last = map(self.release, &self.conf).unwrap_or_default();
             let infos = last["filesystems"][0]["mdsmap"]["info"].as_object().cloned().unwrap_or_default();
             infos.values().any(|i| i["name"] == self.name.as_str() && i["state"] == "up:active")
         });
@@ -69,7 +70,7 @@ impl Server {
     pub fn await_standby(&self) -> Result<()> {
         let mut last = Value::Null;
         let stands_by = until(READY, || {
-            last = map(&self.conf).unwrap_or_default();
+            last = map(self.release, &self.conf).unwrap_or_default();
             last["standbys"].as_array().is_some_and(|all| all.iter().any(|s| s["name"] == self.name.as_str()))
         });
         ensure!(stands_by, "mds.{} does not stand by: {last}", self.name);
@@ -86,16 +87,20 @@ fn log(conf: &Path, name: &str) -> PathBuf {
     conf.with_file_name(format!("mds.{name}.log"))
 }
 
-/// The map of file systems.
-pub fn map(conf: &Path) -> Result<Value> {
-    serde_json::from_str(&client(conf, "ceph fs dump -f json")?).context("fs dump")
+/// The map of file systems, by a client of that release.
+fn map(release: Release, conf: &Path) -> Result<Value> {
+    serde_json::from_str(&client_of(release, conf, "ceph fs dump -f json")?).context("fs dump")
 }
 
 /// A command line of a client of 18.2 that must succeed; its standard output.
 pub fn client(conf: &Path, line: &str) -> Result<String> {
+    client_of(Reef, conf, line)
+}
+/// The same of that release: one of 18.2 reads no key of a cluster that 20.2 made.
+fn client_of(release: Release, conf: &Path, line: &str) -> Result<String> {
     let words = words(line);
     let args: Vec<&str> = words[1..].iter().map(String::as_str).collect();
-    let out = run(Reef.command(conf, &words[0]).args(args), COMMAND)?;
+    let out = run(release.command(conf, &words[0]).args(args), COMMAND)?;
     ensure!(out.ok(), "`{line}` ended with {}:\n{}{}", out.code, out.stdout, out.stderr);
     Ok(out.stdout)
 }
@@ -107,19 +112,28 @@ pub fn serve(conf: &Path) -> Result<Server> {
 
 /// The same with a server of that release.
 pub fn serve_by(release: Release, conf: &Path) -> Result<Server> {
-    clients::mds(Reef)?;
+    let server = serve_on(release, conf, [16, 32])?;
+    open_to_all(release, conf)?;
+    Ok(server)
+}
+
+/// The same on pools of so many groups, for metadata and data; only root may make files at its root.
+pub fn serve_on(release: Release, conf: &Path, [metadata, data]: [u32; 2]) -> Result<Server> {
     clients::mds(release)?;
-    for line in ["osd pool create cephfs_metadata 16", "osd pool create cephfs_data 32", "fs new cephfs cephfs_metadata cephfs_data"] {
-        client(conf, &format!("ceph {line}"))?;
+    for line in [
+        format!("osd pool create cephfs_metadata {metadata}"),
+        format!("osd pool create cephfs_data {data}"),
+        "fs new cephfs cephfs_metadata cephfs_data".into(),
+    ] {
+        client_of(release, conf, &format!("ceph {line}"))?;
     }
     let server = Server::start_of(release, conf, "a")?;
     server.await_active()?;
-    open_to_all(conf)?;
     Ok(server)
 }
 
 /// Lets plain users use the cluster's folder, the administrator's key and the root of its file system.
-fn open_to_all(conf: &Path) -> Result<()> {
+fn open_to_all(release: Release, conf: &Path) -> Result<()> {
     let dir = conf.parent().context("ceph.conf is in the cluster's folder")?;
     let mut keys = vec![];
     for entry in std::fs::read_dir(dir)? {
@@ -130,7 +144,7 @@ fn open_to_all(conf: &Path) -> Result<()> {
     let ok = Command::new("chmod").args(["a+rX", "--"]).args(keys).status()?.success();
     ensure!(ok && Command::new("chmod").arg("1777").args(folders).status()?.success(), "chmod in {}", dir.display());
     let script = "import cephfs, sys\nfs = cephfs.LibCephFS(conffile=sys.argv[1], auth_id='admin')\nfs.mount()\nfs.chmod('/', 0o1777)\nfs.unmount()\nfs.shutdown()\n";
-    let out = run(Reef.command(conf, "python3").args(["-c", script]).arg(conf), COMMAND)?;
+    let out = run(release.command(conf, "python3").args(["-c", script]).arg(conf), COMMAND)?;
     ensure!(out.ok(), "chmod of the file system's root: {}{}", out.stdout, out.stderr);
     Ok(())
 }

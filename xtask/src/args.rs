@@ -57,9 +57,12 @@ pub struct ConformanceArgs {
     /// The OSDs' store: `mem` (default) or `block`. With --among-stock, `both` runs the suite with each.
     #[arg(long)]
     pub store: Option<String>,
-    /// OSDs of ours under stock monitors of 18.2 and a stock manager, instead of `humboldt up`.
+    /// OSDs of ours under stock monitors and a stock manager, instead of `humboldt up`.
     #[arg(long)]
     pub among_stock: bool,
+    /// With --among-stock: the release of those daemons. With 20.2 the programs are of 20.2, too, and suites with gateways are left out.
+    #[arg(long, requires = "among_stock", default_value = "18.2", value_parser = ["18.2", "20.2"])]
+    pub daemons: String,
     /// A stock cluster, with an OSD of the release, and nothing of ours: what a suite passes there.
     #[arg(long, conflicts_with_all = ["among_stock", "copies"])]
     pub stock: bool,

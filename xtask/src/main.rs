@@ -59,6 +59,8 @@ fn chore(chore: Chore) -> Result<()> {
             manner.features = a.features.as_deref().unwrap_or(manner.features);
             manner.store = a.store.as_deref().unwrap_or(manner.store);
             (manner.among_stock, manner.copies) = (a.among_stock, a.copies);
+            let releases = clients::Release::WITH_TESTS;
+            manner.daemons = releases.into_iter().find(|r| r.is_called(&a.daemons)).unwrap_or(manner.daemons);
             manner.stock = a.stock.then_some(clients::Release::Reef);
             let sources = conformance::Sources {
                 s3_tests: a.s3_tests.as_deref(),

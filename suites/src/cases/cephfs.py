@@ -6,6 +6,7 @@ they are safe; fewer if the file STOP is there. read FOLDER N: all of those.
 
 import os
 import sys
+import time
 import cephfs
 
 
@@ -83,6 +84,7 @@ def write(fs, folder, n):
         print(i, flush=True)
         if os.path.exists(os.environ.get("STOP", "")):
             break
+        time.sleep(float(os.environ.get("PAUSE", "0")))
 
 
 def read(fs, folder, n):

@@ -96,7 +96,7 @@ fn nothing_ended(d: &Daemons) -> Result<()> {
 }
 
 /// A scrub found copies that differ.
-fn is_damaged(pg: &Value) -> bool {
+pub(super) fn is_damaged(pg: &Value) -> bool {
     pg["state"].as_str().is_some_and(|state| state.contains("inconsistent"))
 }
 

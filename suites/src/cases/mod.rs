@@ -23,6 +23,7 @@ mod manager;
 mod maps;
 mod memory;
 pub mod mixed;
+mod moved_data;
 mod notify;
 pub mod order;
 mod own_programs;

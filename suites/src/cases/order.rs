@@ -63,7 +63,7 @@ const WAITING: &[(&str, u32)] = &[
     ("stock_and_our_osds_find_the_same_damage_20.2", 120),
     ("stock_and_our_osds_send_what_is_large", 90),
     ("stock_and_our_osds_send_what_is_large_20.2", 90),
-    ("stock_osds_become_ours_and_stock_again_20.2", 150), // drains are waited for
+    ("stock_osds_become_ours_and_stock_again_20.2", 300), // drains are waited for; 590 beside five builds, and what it installs
     ("stock_and_our_osds_under_one_mix_by_turns", 90),    // deaths and recovery are waited for
     ("stock_and_our_osds_tell_alike", 25),
     ("stock_and_our_osds_tell_alike_20.2", 25),

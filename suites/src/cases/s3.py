@@ -215,6 +215,7 @@ def stream():
         print(i, flush=True)
         if os.path.exists(os.environ["STOP"]):
             return
+        time.sleep(float(os.environ.get("PAUSE", "0")))
 
 
 def streamed():

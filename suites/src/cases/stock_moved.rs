@@ -1,12 +1,17 @@
 //! A cluster of three stock OSDs becomes one of ours and stock's again, one OSD at a time, under load: each is drained before it goes,
 //! every copy is compared in between, and nothing that was written is lost.
+//!
+//! The load is upstream's random workload and the clients of `moved_data`.
 
 use super::Case;
-use super::mixed::{clean, copies_agree, ended_well, three_copies, workloads};
-use crate::clients::Release::{self, Tentacle};
+use super::mixed::{clean, ended_well, is_damaged, three_copies, workloads};
+use super::moved_data::Residents;
+use super::scrub::all_scrubbed;
+use crate::clients::{self, Release, Release::Tentacle};
 use crate::run::until;
 use crate::stock::{Daemons, PATIENCE, Plane, stock_control_plane, stock_osd};
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
 
 pub const CASES: &[Case] =
     &[Case { name: "stock_osds_become_ours_and_stock_again_20.2", needs: &[Tentacle], run: || there_and_back(Tentacle) }];
@@ -35,6 +40,23 @@ fn replaced(d: &mut Daemons, old: u32, new: u32, is_ours: bool) -> Result<()> {
     d.wait_up(3)
 }
 
+/// Pools of gateways and file systems have three copies, too, and few groups.
+const CONF: &str = "osd pool default size = 3\nosd pool default min size = 2\nosd pool default pg num = 4\nosd pool default pgp num = 4\n";
+
+/// Deep scrubs of every pool find no copy that differs.
+fn every_copy_agrees(d: &Daemons) -> Result<()> {
+    let groups = || -> Result<Vec<Value>> { Ok(d.json("ceph pg dump pgs")?["pg_stats"].as_array().context("pg dump")?.clone()) };
+    let pools = d.must("ceph osd pool ls")?;
+    let scrub = || pools.lines().try_for_each(|pool| d.must(&format!("ceph osd pool deep-scrub {pool}")).map(drop));
+    ensure!(all_scrubbed(2 * PATIENCE, groups, scrub)?, "not every group was scrubbed: {}", d.must("ceph pg dump pgs")?);
+    let found = groups()?;
+    let damaged: Vec<String> = found.iter().filter(|pg| is_damaged(pg)).map(|pg| pg["pgid"].to_string().replace('"', "")).collect();
+    let differences: Result<Vec<String>> =
+        damaged.iter().map(|pgid| d.must(&format!("rados list-inconsistent-obj {pgid} --format=json"))).collect();
+    ensure!(damaged.is_empty(), "copies differ in {damaged:?}: {differences:?}");
+    Ok(())
+}
+
 /// All of one kind give way to the other, while upstream's workload runs.
 fn moved(release: Release, d: &mut Daemons, pairs: impl Iterator<Item = (u32, u32)>, is_ours: bool) -> Result<()> {
     let tests = workloads(release, d, OPS);
@@ -44,12 +66,14 @@ fn moved(release: Release, d: &mut Daemons, pairs: impl Iterator<Item = (u32, u3
     }
     ended_well(tests)?;
     clean(d, "clean groups when all have moved")?;
-    copies_agree(d)
+    every_copy_agrees(d)
 }
 
 fn there_and_back(release: Release) -> Result<()> {
     release.install_tests()?;
-    let plane = Plane { monitors: 1, release, manager: release, ..Plane::default() };
+    clients::radosgw(release)?;
+    clients::mds(release)?;
+    let plane = Plane { monitors: 1, release, manager: release, conf: CONF, ..Plane::default() };
     let mut d = stock_control_plane(&format!("stock-moved-{}", release.version()), &plane)?;
     for osd in STOCK {
         stock_osd(&mut d, osd, "bluestore")?;
@@ -57,9 +81,14 @@ fn there_and_back(release: Release) -> Result<()> {
     d.wait_up(3)?;
     three_copies(&d)?;
     d.write("mixed", "first", 40)?;
+    let mut residents = Residents::new(release, &d.conf)?;
     moved(release, &mut d, STOCK.into_iter().zip(OURS), true)?;
+    let done = residents.are_well([0; 3], "on ours")?;
     d.write("mixed", "on-ours", 20)?;
+    residents.change()?;
     moved(release, &mut d, OURS.into_iter().zip(STOCK), false)?;
+    residents.are_well(done, "back on stock")?;
+    println!("  {}", residents.end()?);
     for (tag, count) in [("first", 40), ("on-ours", 20)] {
         d.verify("mixed", tag, count)?;
     }

@@ -24,21 +24,26 @@ const CHECK: Duration = Duration::from_secs(600);
 const BETWEEN: usize = 10;
 
 /// A client that prints the number of each thing that was acknowledged, and ends when a file is there.
-struct Writer {
+pub(super) struct Writer {
     child: Child,
     name: &'static str,
     log: PathBuf,
 }
 
 impl Writer {
-    fn start(c: &Cluster, name: &'static str, mut cmd: Command) -> Result<Self> {
-        let log = c.dir.join(format!("{name}.log"));
+    /// Starts one of a cluster that has that folder.
+    pub fn start(dir: &Path, name: &'static str, mut cmd: Command) -> Result<Self> {
+        let log = dir.join(format!("{name}.log"));
         let file = File::create(&log)?;
-        let child = cmd.env("STOP", stop_file(c)).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
+        let child = cmd.env("STOP", Self::stop_file(dir)).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).spawn()?;
         Ok(Self { child, name, log })
     }
+    /// The file that ends all of that cluster.
+    pub fn stop_file(dir: &Path) -> PathBuf {
+        dir.join("stop")
+    }
     /// How many were acknowledged.
-    fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         text.lines().filter(|line| line.parse::<usize>().is_ok()).count()
     }
@@ -57,7 +62,7 @@ impl Writer {
         Ok(())
     }
     /// Waits for its end; how many were acknowledged in all.
-    fn finish(mut self) -> Result<usize> {
+    pub fn finish(mut self) -> Result<usize> {
         let mut status = None;
         until(STILL, || {
             status = self.child.try_wait().ok().flatten();
@@ -73,10 +78,6 @@ impl Drop for Writer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn stop_file(c: &Cluster) -> PathBuf {
-    c.dir.join("stop")
 }
 
 fn s3(gateway: &Gateway, step: &str) -> Command {
@@ -116,8 +117,8 @@ pub fn kill_in_turns(rounds: u32) -> Result<()> {
     let mut servers = [first, Server::start(&c.conf, "b")?];
     let mut gateway = Gateway::start(&c.conf, &[])?;
     gateway::admin(&c.conf, &format!("user create --uid=t --display-name=T --access-key={ACCESS} --secret-key={SECRET}"))?;
-    let mut objects = Writer::start(&c, "objects", s3(&gateway, "stream"))?;
-    let mut written = Writer::start(&c, "files", files(&c.conf, "write", usize::MAX >> 1)?)?;
+    let mut objects = Writer::start(&c.dir, "objects", s3(&gateway, "stream"))?;
+    let mut written = Writer::start(&c.dir, "files", files(&c.conf, "write", usize::MAX >> 1)?)?;
     let mut slowest = Duration::ZERO;
     for round in 0..rounds {
         let before = (objects.count(), written.count());
@@ -136,7 +137,7 @@ pub fn kill_in_turns(rounds: u32) -> Result<()> {
     let before = (objects.count(), written.count());
     objects.goes_on(before.0)?;
     written.goes_on(before.1)?;
-    std::fs::write(stop_file(&c), "")?;
+    std::fs::write(Writer::stop_file(&c.dir), "")?;
     let (objects, written) = (objects.finish()?, written.finish()?);
     // Nothing of what is compared now is in memory.
     c.kill_and_restart(STORE)?;

@@ -55,7 +55,7 @@ const LIST: &[(&str, &str, Known)] = &[
 const AMONG_STOCK: &[(&str, &str, Known)] = &[(
     "ceph_test_rados_api_aio",
     "LibRadosAio.ExecuteClass$",
-    Fails("in secure mode 18.2's client says ERANGE of an answer shorter than the buffer that waits for it; so it does of a stock OSD's"),
+    Fails("in secure mode the client says ERANGE of an answer shorter than the buffer that waits for it; so 18.2's does of a stock OSD's"),
 )];
 
 /// What is known of the programs of one release alone.

@@ -199,20 +199,25 @@ pub struct Manner<'a> {
     pub features: &'a str,
     /// `mem` or `block`: what OSDs keep objects in. `both`, among stock daemons: the one that, the other this.
     pub store: &'a str,
-    /// OSDs of ours under stock monitors of 18.2 and a stock manager, instead of `humboldt up`.
+    /// OSDs of ours under stock monitors and a stock manager, instead of `humboldt up`.
     pub among_stock: bool,
+    /// Of which release those are.
+    pub daemons: Release,
     /// Copies of each object, under our own monitor: that many OSDs, each a process.
     pub copies: u8,
     /// Nothing of ours: a stock cluster with an OSD of that release.
     pub stock: Option<Release>,
 }
 
+/// In the name of a section: the stock daemons are of 20.2.
+const IN_TENTACLE: &str = " in a cluster of 20.2";
+
 /// The default features of an image.
 const DEFAULT_FEATURES: &str = "61";
 
 impl Default for Manner<'_> {
     fn default() -> Self {
-        Self { features: DEFAULT_FEATURES, store: "mem", among_stock: false, copies: 1, stock: None }
+        Self { features: DEFAULT_FEATURES, store: "mem", among_stock: false, daemons: Release::Reef, copies: 1, stock: None }
     }
 }
 
@@ -248,8 +253,10 @@ impl Manner<'_> {
         if self.stock.is_some() {
             return format!("{suite} with {}{features}{}", release.version(), report::ON_STOCK);
         }
+        // A row of its own: the columns among stock daemons are of 18.2 where no other release is named.
+        let cluster = if self.daemons == Release::Reef { "" } else { IN_TENTACLE };
         let among = if self.among_stock { ", among stock daemons" } else { "" };
-        format!("{suite} with {}{features}{copies}{among}{store}", release.version())
+        format!("{suite} with {}{cluster}{features}{copies}{among}{store}", release.version())
     }
 }
 
@@ -329,11 +336,15 @@ pub fn conformance(suite: Option<&str>, release: Option<&str>, only: Option<&str
     ensure!(manner.features == "unset" || manner.features.parse::<u64>().is_ok(), "--features takes a number or `unset`");
     let stores: &[&str] = if manner.among_stock { &["mem", "block", "both"] } else { &["mem", "block"] };
     ensure!(stores.contains(&manner.store), "--store takes one of {stores:?}");
-    let suites: Vec<&Suite> = SUITES.iter().filter(|s| means(suite, s.name)).collect();
+    ensure!(manner.among_stock || manner.daemons == Release::Reef, "--daemons says of which release those of --among-stock are");
+    let suites: Vec<&Suite> = SUITES.iter().filter(|s| means(suite, s.name) && !(s.files && manner.daemons != Release::Reef)).collect();
     let with_models = suite.is_none_or(|name| name == model::NAME);
-    let given: Vec<_> = GIVEN.iter().filter(|given| means(suite, given.name)).collect();
+    let given: Vec<_> = GIVEN.iter().filter(|given| manner.daemons == Release::Reef && means(suite, given.name)).collect();
     ensure!(!suites.is_empty() || with_models || !given.is_empty(), "no such suite: {}", suite.unwrap_or_default());
-    let releases: Vec<Release> = Release::WITH_TESTS.into_iter().filter(|r| release.is_none_or(|name| r.is_called(name))).collect();
+    // A cluster that 20.2 makes has keys that programs of 18.2 can't read.
+    let reads_keys = |r: &Release| manner.daemons == Release::Reef || *r == manner.daemons;
+    let asked = Release::WITH_TESTS.into_iter().filter(|r| release.is_none_or(|name| r.is_called(name)));
+    let releases: Vec<Release> = asked.filter(reads_keys).collect();
     ensure!(!releases.is_empty(), "no test programs of {}", release.unwrap_or_default());
     cluster::build()?;
     let chosen = |name: &str| only.is_none_or(|word| name.contains(word));

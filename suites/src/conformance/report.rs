@@ -27,7 +27,8 @@ const NOTES: &str = "
   cluster. The pages of the runs, named below the summary, have each program by itself.
 - The first two columns are `humboldt up` with one OSD and keys (cephx); *3 copies*: with three OSDs.
 - *Among stock daemons*: two OSDs of Humboldt under three stock monitors of 18.2 and a stock manager of
-  16.2. All connections are encrypted (secure mode). *Mixed*: one OSD with each store.
+  16.2. All connections are encrypted (secure mode). *Mixed*: one OSD with each store. *In a cluster of
+  20.2*: monitors and manager are of 20.2 (`--daemons 20.2`).
 - *Skipped*: the program itself does not run the case here. *Unsettled*: the case failed once, and passed
   when it ran again alone on a fresh cluster. *Left out*: the case was not tried, for one of the
   [reasons below](#why-cases-fail-or-are-left-out).

@@ -27,6 +27,11 @@ enum Kind {
 }
 use Kind::{AmongStock, Stock, Up};
 
+/// The manager beside monitors of that release: 18.2's own loads no module in these chroots.
+fn manager_of(release: Release) -> Release {
+    if release == Release::Reef { Release::Pacific } else { release }
+}
+
 /// OSDs of ours under stock monitors: pools of one copy lie on both.
 const OSDS: u32 = 2;
 /// Programs that run side by side have more groups than two OSDs should; and the monitors need not take a second for each pool.
@@ -51,8 +56,7 @@ impl Server {
             let args = [&["--store", manner.store], several].concat();
             return Ok(Up(Cluster::start(name, &args)?, args.iter().map(ToString::to_string).collect()));
         }
-        // 18.2's own manager loads no module in these chroots.
-        let plane = Plane { manager: Release::Pacific, brisk: false, conf: CONF, ..Plane::default() };
+        let plane = Plane { release: manner.daemons, manager: manager_of(manner.daemons), brisk: false, conf: CONF, ..Plane::default() };
         let mut daemons = stock_control_plane(name, &plane)?;
         for id in 0..OSDS {
             let in_memory = manner.store == "mem" || manner.store == "both" && id == 0;

@@ -175,6 +175,14 @@ impl AuthService {
         self.next_global_id
     }
 
+    /// The type of tickets for a service: that of its daemons' keys, by `secret_kind`.
+    pub fn ticket_kind(&self, service: EntityKind) -> KeyType {
+        secret_kind(&self.entities, service)
+    }
+    /// The secrets that services share with the monitor now.
+    pub fn secrets(&self) -> &RotatingTable {
+        &self.rotating
+    }
     /// The type of new keys from now on.
     pub fn prefer(&mut self, kind: KeyType, batch: &mut Batch) {
         self.preferred = kind;

@@ -25,6 +25,11 @@ macro_rules! absent {
 absent! {
     "balancer", "balancer", "see `ceph osd df` for the spread; `ceph osd reweight-by-utilization` and `ceph osd pg-upmap-items` change it";
     "osd pool autoscale-status", "pg_autoscaler", "`ceph osd pool set POOL pg_num N` sets a number of groups";
+    "osd pool get noautoscale", "pg_autoscaler", "no number of groups is changed but by `ceph osd pool set POOL pg_num N`";
+    "osd pool set noautoscale", "pg_autoscaler", "no number of groups is changed but by `ceph osd pool set POOL pg_num N`";
+    "osd pool unset noautoscale", "pg_autoscaler", "no number of groups is changed but by `ceph osd pool set POOL pg_num N`";
+    "osd pool get threshold", "pg_autoscaler", "no number of groups is changed but by `ceph osd pool set POOL pg_num N`";
+    "osd pool set threshold", "pg_autoscaler", "no number of groups is changed but by `ceph osd pool set POOL pg_num N`";
     "progress", "progress", "what moves shows in `ceph -s`";
     "crash", "crash", "what ended a daemon is in its log and in the journal";
     "telemetry", "telemetry", "nothing is sent to anybody";
@@ -46,6 +51,21 @@ absent! {
     "restful", "restful", "commands go to the monitor, with `ceph` or librados";
     "alerts", "alerts", "`ceph health` says what is wrong";
     "healthcheck history", "prometheus", "`ceph log last` has what was wrong";
+    "telegraf", "telegraf", "`/metrics` of the monitor's page is what to scrape";
+    "device get-health-metrics", "devicehealth", "`ceph tell osd.N smart` asks a device for its health";
+    "device scrape-health-metrics", "devicehealth", "`ceph tell osd.N smart` asks a device for its health";
+    "device scrape-daemon-health-metrics", "devicehealth", "`ceph tell osd.N smart` asks a device for its health";
+    "device query-daemon-health-metrics", "devicehealth", "`ceph tell osd.N smart` asks a device for its health";
+    "device predict-life-expectancy", "devicehealth", "`ceph tell osd.N smart` asks a device for its health";
+    "device light", "orchestrator", "a tool of the enclosure lights a device's lamp";
+    "device ls-lights", "orchestrator", "a tool of the enclosure knows its lamps";
+    "device monitoring", "devicehealth", "`ceph tell osd.N smart` asks a device for its health";
+    "device check-health", "devicehealth", "`ceph tell osd.N smart` asks a device for its health";
+    "osd perf query", "osd_perf_query", "`humboldt top` and the page show who does what";
+    "osd perf counters", "osd_perf_query", "`humboldt top` and the page show who does what";
+    "test_orchestrator", "test_orchestrator", "daemons are units of systemd, or run below `humboldt up`";
+    "mgr self-test", "selftest", "`ceph health detail` says what is wrong";
+    "fs volume rename", "volumes", "`ceph fs rename` renames a file system";
     "fs subvolumegroup", "volumes", "directories and `setfattr -n ceph.quota.max_bytes` do the same";
     "fs subvolume", "volumes", "directories and `setfattr -n ceph.quota.max_bytes` do the same";
     "fs clone", "volumes", "a snapshot is copied out of `.snap`";

@@ -56,7 +56,7 @@ pub fn flags_text(mds: &MdsMap) -> String {
     flags(mds).filter(|(_, on)| *on).map(|(name, _)| format!(" {name}")).collect()
 }
 
-fn info_json(info: &MdsInfo) -> Value {
+pub fn info_json(info: &MdsInfo) -> Value {
     let mut v = json!({
         "gid": info.gid,
         "name": info.name,

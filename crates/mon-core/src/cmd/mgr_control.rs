@@ -20,6 +20,17 @@ pub const COMMANDS: &[Command] = &[
         enable,
     ),
     cmd("mgr module disable name=module,type=CephString", "keeps a module of the manager from running", "mgr", "rw", disable),
+    cmd(
+        "mgr module force disable name=module,type=CephString name=yes_i_really_mean_it,type=CephBool,req=false",
+        "keeps a module from running that managers always run",
+        "mgr",
+        "rw",
+        |ctx| {
+            let name = ctx.args.need("module")?;
+            let text = format!("module '{name}' is always on where a stock manager has it: `ceph mgr module disable` is for the others");
+            Err(CmdError::new(errno::EOPNOTSUPP, text))
+        },
+    ),
 ];
 
 fn set(ctx: &mut Ctx<'_>) -> CmdResult {

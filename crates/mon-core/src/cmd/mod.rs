@@ -21,6 +21,7 @@ use bytes::Bytes;
 
 mod absent;
 mod auth;
+mod auth_ciphers;
 mod basic;
 pub use basic::mon_status;
 mod config;
@@ -35,6 +36,7 @@ mod fs_show;
 mod fs_volume;
 mod log;
 mod mds;
+mod mds_seen;
 mod mgr_control;
 mod mgr_status;
 mod mon_alone;
@@ -58,8 +60,10 @@ mod osd_pool_set;
 mod osd_reweight;
 mod osd_safety;
 mod osd_settings;
+mod osd_status;
 mod osd_tier;
 mod osd_tree;
+mod osd_upgrade;
 mod osd_usage;
 mod pg;
 mod pool_json;
@@ -75,6 +79,7 @@ mod xml;
 pub const FAMILIES: &[&[Command]] = &[
     absent::COMMANDS,
     auth::COMMANDS,
+    auth_ciphers::COMMANDS,
     basic::COMMANDS,
     config::COMMANDS,
     config_key::COMMANDS,
@@ -87,6 +92,7 @@ pub const FAMILIES: &[&[Command]] = &[
     fs_volume::COMMANDS,
     log::COMMANDS,
     mds::COMMANDS,
+    mds_seen::COMMANDS,
     mgr_control::COMMANDS,
     mgr_status::COMMANDS,
     mon_alone::COMMANDS,
@@ -109,8 +115,10 @@ pub const FAMILIES: &[&[Command]] = &[
     osd_reweight::COMMANDS,
     osd_safety::COMMANDS,
     osd_settings::COMMANDS,
+    osd_status::COMMANDS,
     osd_tier::COMMANDS,
     osd_tree::COMMANDS,
+    osd_upgrade::COMMANDS,
     osd_usage::COMMANDS,
     pg::COMMANDS,
     report::COMMANDS,

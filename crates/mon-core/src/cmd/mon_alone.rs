@@ -21,6 +21,8 @@ pub const COMMANDS: &[Command] = &[
     ),
     cmd("mon rm name=name,type=CephString", "removes a monitor", "mon", "rw", |_| alone()),
     cmd_flags("mon remove name=name,type=CephString", "removes a monitor", "mon", "rw", flag::DEPRECATED, |_| alone()),
+    cmd("add_bootstrap_peer_hint name=addr,type=CephIPAddr", "tells a monitor where another is", "mon", "rwx", |_| alone()),
+    cmd("add_bootstrap_peer_hintv name=addrv,type=CephString", "tells a monitor where another is", "mon", "rwx", |_| alone()),
     cmd("mon set-rank name=name,type=CephString name=rank,type=CephInt", "sets a monitor's rank", "mon", "rw", set_rank),
     cmd("mon set-addrs name=name,type=CephString name=addrs,type=CephString", "sets a monitor's addresses", "mon", "rw", |_| {
         refuse("the monitor's addresses are those of `humboldt mon --listen` (or `humboldt up`)")

@@ -48,7 +48,7 @@ fn legacy(addrs: &EntityAddrVec) -> String {
 fn share(weight: u32) -> f64 {
     f64::from(weight) / 65536.0
 }
-fn state_names(bits: u32) -> Vec<&'static str> {
+pub(super) fn state_names(bits: u32) -> Vec<&'static str> {
     osd_state::NAMES.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, name)| *name).collect()
 }
 

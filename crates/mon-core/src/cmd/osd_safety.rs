@@ -39,7 +39,7 @@ fn ids(ctx: &Ctx<'_>) -> Result<BTreeSet<OsdId>, CmdError> {
 
 /// What becomes of placement groups when some OSDs stop.
 #[derive(Debug, Default)]
-struct Outlook {
+pub(super) struct Outlook {
     osds: BTreeSet<OsdId>,
     ok: u32,
     bad: BTreeSet<PgId>,
@@ -51,7 +51,7 @@ struct Outlook {
 }
 
 impl Outlook {
-    fn of(mon: &Mon, osds: BTreeSet<OsdId>) -> Self {
+    pub(super) fn of(mon: &Mon, osds: BTreeSet<OsdId>) -> Self {
         let mut out = Self { osds, ..Self::default() };
         for (pg, s) in &mon.manager.pgs.pgs {
             if s.state == 0 {
@@ -85,8 +85,14 @@ impl Outlook {
         }
         out
     }
-    fn is_ok(&self) -> bool {
+    pub(super) fn is_ok(&self) -> bool {
         self.bad.is_empty() && self.unknown.is_empty()
+    }
+    pub(super) fn bad_count(&self) -> usize {
+        self.bad.len()
+    }
+    pub(super) fn unknown_count(&self) -> usize {
+        self.unknown.len()
     }
     fn json(&self) -> Value {
         let mut v = Map::new();

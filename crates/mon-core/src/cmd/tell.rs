@@ -51,6 +51,7 @@ pub const COMMANDS: &[Command] = &[
     tell("compact", "cause compaction of monitor's storage", |_| Ok(Reply::data("compacted in 0 seconds"))),
     // Nothing is kept of commands: each ends before the next begins.
     tell("ops", "show the ops currently in flight", |ctx| ctx.answer_json(json!({"ops": [], "num_ops": 0}))),
+    tell("dump_ops_in_flight", "show the ops currently in flight", |ctx| ctx.answer_json(json!({"ops": [], "num_ops": 0}))),
     tell("dump_historic_ops", "show recent ops", |ctx| ctx.answer_json(json!({"size": 0, "duration": 0, "ops": []}))),
     tell("dump_historic_ops_by_duration", "show recent ops, sorted by duration", |ctx| {
         ctx.answer_json(json!({"size": 0, "duration": 0, "ops": []}))

@@ -16,6 +16,7 @@ mod fence;
 mod placing;
 mod planted;
 mod publish;
+pub(crate) use publish::visible;
 #[cfg(test)]
 mod tests;
 mod tick;
@@ -31,11 +32,15 @@ use std::collections::BTreeMap;
 use types::{Epoch, UTime, features};
 
 const MAP: &str = "fsmap/";
+const TIME: &str = "fsmap-time/";
 const METADATA: &str = "mds/metadata/";
 const HEALTH: &str = "mds/health/";
 
 fn map_key(epoch: Epoch) -> String {
     format!("{MAP}{epoch:010}")
+}
+fn time_key(epoch: Epoch) -> String {
+    format!("{TIME}{epoch:010}")
 }
 
 /// The map, and what is known of metadata servers beside it.
@@ -47,6 +52,8 @@ pub struct FsService {
     pending: Option<FsMap>,
     /// Encodings of the epochs that are kept.
     fulls: BTreeMap<Epoch, Bytes>,
+    /// When those epochs began. One that a program of before committed has none.
+    times: BTreeMap<Epoch, UTime>,
     /// What servers run on.
     pub metadata: BTreeMap<MdsGid, BTreeMap<String, String>>,
     /// What servers find wrong with themselves and their clients.
@@ -71,6 +78,7 @@ impl FsService {
             map,
             pending: None,
             fulls,
+            times: snapshot.below(TIME).filter_map(|(epoch, value)| Some((epoch.parse().ok()?, UTime::from_bytes(value).ok()?))).collect(),
             metadata: BTreeMap::new(),
             health: BTreeMap::new(),
             beacons: BTreeMap::new(),
@@ -106,6 +114,14 @@ impl FsService {
         map.settle();
         Some(map)
     }
+    /// The epochs that are kept, newest first.
+    pub fn kept_epochs(&self) -> impl Iterator<Item = Epoch> {
+        self.fulls.keys().rev().copied()
+    }
+    /// When that epoch was over: the time of the next one, or of the next that has one. `None` for the newest, and where no time is known.
+    pub fn ended(&self, epoch: Epoch) -> Option<UTime> {
+        self.times.range(epoch + 1..).next().map(|(_, time)| *time)
+    }
     /// A file system's number by name, as the event at hand leaves it.
     pub fn fscid(&self, name: &str) -> Option<FsId> {
         self.view().by_name(name).map(|fs| fs.fscid)
@@ -121,10 +137,17 @@ impl FsService {
         let bytes = next.to_bytes(features::SUPPORTED);
         batch.put(map_key(next.epoch), bytes.clone());
         self.fulls.insert(next.epoch, bytes);
+        batch.put(time_key(next.epoch), now.to_bytes(0));
+        self.times.insert(next.epoch, now);
         let floor = next.epoch.saturating_sub(kept.max(1));
         let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.fulls).into_iter().partition(|(epoch, _)| *epoch > floor);
-        gone.keys().for_each(|epoch| batch.remove(map_key(*epoch)));
+        for epoch in gone.keys() {
+            batch.remove(map_key(*epoch));
+            if self.times.remove(epoch).is_some() {
+                batch.remove(time_key(*epoch));
+            }
+        }
         self.fulls = kept;
         next.settle();
         self.map = next;

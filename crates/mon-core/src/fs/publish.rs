@@ -1,7 +1,7 @@
 //! Giving out maps of file systems: to each what it may see, and to servers what concerns them.
 
 use crate::Mon;
-use crate::session::{ConnId, Sub};
+use crate::session::{ConnId, Session, Sub};
 use crate::subs::Served;
 use bytes::Bytes;
 use denc::Denc;
@@ -11,19 +11,23 @@ use messages::{MFSMap, MFSMapUser, MMDSMap, Rest};
 use std::borrow::Cow;
 use types::{EntityKind, Epoch};
 
+/// A map, of now or of the past, without file systems that a session may not see.
+pub(crate) fn visible<'a>(map: &'a FsMap, session: Option<&Session>) -> Cow<'a, FsMap> {
+    let Some(names) = session.and_then(|s| s.caps.fs_names()) else { return Cow::Borrowed(map) };
+    let mut seen = map.clone();
+    seen.filesystems.retain(|_, fs| names.contains(&fs.mds.fs_name.as_str()));
+    let there: Vec<_> = seen.filesystems.keys().copied().collect();
+    seen.roles.retain(|_, fscid| *fscid == NO_FS || there.contains(fscid));
+    if !there.contains(&seen.legacy_client_fscid) {
+        seen.legacy_client_fscid = NO_FS;
+    }
+    Cow::Owned(seen)
+}
+
 impl Mon {
     /// The map without file systems that a session may not see (`allow r fsname=NAME`).
     pub(crate) fn visible_fsmap(&self, conn: ConnId) -> Cow<'_, FsMap> {
-        let map = self.fs.view();
-        let Some(names) = self.sessions.get(&conn).and_then(|s| s.caps.fs_names()) else { return Cow::Borrowed(map) };
-        let mut seen = map.clone();
-        seen.filesystems.retain(|_, fs| names.contains(&fs.mds.fs_name.as_str()));
-        let there: Vec<_> = seen.filesystems.keys().copied().collect();
-        seen.roles.retain(|_, fscid| *fscid == NO_FS || there.contains(fscid));
-        if !there.contains(&seen.legacy_client_fscid) {
-            seen.legacy_client_fscid = NO_FS;
-        }
-        Cow::Owned(seen)
+        visible(self.fs.view(), self.sessions.get(&conn))
     }
 
     pub(crate) fn serve_fsmap(&mut self, conn: ConnId, what: &str, sub: Sub) -> Served {

@@ -578,3 +578,26 @@ fn maps_are_shown_as_stock_shows_them() {
     let theirs: Value = serde_json::from_slice(&fixture("mon-core/fs-dump-reef.json")).unwrap();
     assert_eq!(json.to_string(), theirs.to_string(), "keys in their order, too");
 }
+
+#[test]
+fn a_server_that_is_gone_was_last_seen_so_long_ago() {
+    let (mut w, _, mut b) = World::served();
+    let seen = |w: &mut World, name: &str| w.ok(&format!(r#"{{"prefix":"mds last-seen","id":"{name}","format":"json"}}"#));
+    assert_eq!((&seen(&mut w, "a")["last-seen"], &seen(&mut w, "b")["info"]["state"]), (&"0s".into(), &"up:standby".into()));
+    let epoch = w.map().epoch;
+    w.ok(r#"{"prefix":"mds fail","role_or_gid":"a"}"#);
+    w.pass(30, &mut [&mut b]);
+    let told = seen(&mut w, "a");
+    assert_eq!((&told["last-seen"], &told["epoch"], &told["info"]["name"]), (&"30s".into(), &epoch.into(), &"a".into()));
+    // Over a restart, too; and a server that is back is there.
+    w.restart();
+    assert_eq!(seen(&mut w, "a")["last-seen"], "30s");
+    let mut a = w.boot("a", 20);
+    w.pass(1, &mut [&mut a, &mut b]);
+    assert_eq!(seen(&mut w, "a")["last-seen"], "0s");
+    assert_eq!(w.command(r#"{"prefix":"mds last-seen","id":"none"}"#), -2);
+    // Who may not see a file system sees its server as it was before it served.
+    w.open(CLIENT, "client.c", "allow r fsname=other");
+    let (_, told, _) = w.command_of(CLIENT, r#"{"prefix":"mds last-seen","id":"b","format":"json"}"#);
+    assert_eq!(told["info"]["state"], "up:standby");
+}
