@@ -207,8 +207,8 @@ fn hundreds_of_small_ones_may_wait() {
     s.check_all();
 }
 
-/// Objects that those which wait make larger are written to by others that wait: each is promised what it takes when its turn comes, though the
-/// object has a block now, and will lie in as many places as a cell can have. ([`crate::data::queue`] looks at each that is made.)
+/// Objects that those which wait make larger are written to by others that wait: each is promised what it takes when its turn comes, though
+/// the object has a block now, and will lie in as many places as a cell can have. ([`crate::data::queue`] looks at each that is made.)
 #[test]
 fn what_waits_counts_with_what_waits_before_it() {
     for seed in 0..6 {

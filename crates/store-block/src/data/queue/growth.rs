@@ -165,8 +165,8 @@ pub fn leaves(op: &TxOp) -> (ObjIx, u64) {
     }
 }
 
-/// Blocks of the largest piece that a transaction may need: a write to an object may have to move the object's cell, as it is when those that wait
-/// are made.
+/// Blocks of the largest piece that a transaction may need: a write to an object may have to move the object's cell, as it is when those
+/// that wait are made.
 pub fn largest(txn: &Transaction, objects: &mut Objects, queue: &mut Queue) -> u64 {
     let mut largest = 0;
     // The object that is emptied just before: it has nothing to move.
@@ -206,8 +206,8 @@ pub fn largest(txn: &Transaction, objects: &mut Objects, queue: &mut Queue) -> u
     }
     largest
 }
-/// Blocks of the largest piece of a write up to `end`, which gets `new` blocks in a cell without a place. `waits`: blocks that those which wait leave
-/// the object, if any of them names it.
+/// Blocks of the largest piece of a write up to `end`, which gets `new` blocks in a cell without a place. `waits`: blocks that those which
+/// wait leave the object, if any of them names it.
 fn moved(txn: &Transaction, op: &TxOp, (end, new): (u64, u64), objects: &mut Objects, waits: Option<u64>) -> u64 {
     let slot = objects.find(key::family(txn.coll(op.coll)), txn.object(op.obj));
     let known = match slot.filter(|slot| objects.look(*slot)).and_then(|slot| objects.node(slot)) {

@@ -74,8 +74,8 @@ impl Queued {
             taken_blocks: 0,
         }
     }
-    /// A part of it is made. A transaction that takes more than it was promised takes the room of others, which were accepted too: a store that is
-    /// nearly full stops then. One with room beside goes on, so this ends none that people use.
+    /// A part of it is made. A transaction that takes more than it was promised takes the room of others, which were accepted too: a store
+    /// that is nearly full stops then. One with room beside goes on, so this ends none that people use.
     fn has_taken(&mut self, blocks: u64) {
         self.taken_blocks += blocks;
         let (taken, growth) = (self.taken_blocks, self.growth);
