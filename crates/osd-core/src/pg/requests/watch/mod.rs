@@ -164,6 +164,10 @@ impl Watches {
         self.restore(obj, key, addr, timeout_s, now);
         let watch = self.get(obj, key).expect("just put there");
         if watch.conn == Some(conn) {
+            // Our clients count the timeout from this request, too. Stock leaves the deadline: its clients count from their pings alone.
+            if watch.will_ping {
+                self.ping(obj, key, now);
+            }
             return;
         }
         watch.conn = Some(conn);
@@ -432,5 +436,19 @@ mod tests {
         assert_eq!(w.tick(at(31), &mut out), vec![(obj.clone(), B)]);
         w.remove(&obj, B, true, &mut out);
         assert_eq!(w.tick(at(60), &mut out), vec![(obj, A)]);
+    }
+
+    /// A map came, and the client asks for its watches anew on the connection that it has.
+    #[test]
+    fn a_watch_that_is_asked_for_again_has_its_timeout_from_then_on() {
+        let (mut w, obj, mut out) = two();
+        w.connect(&obj, A, EntityAddr::default(), 30, ConnId(1), true, at(20), &mut out);
+        assert_eq!(w.tick(at(49), &mut out), vec![(obj.clone(), B)]);
+        assert_eq!(w.tick(at(50), &mut out), vec![(obj.clone(), A)]);
+        // One whose client never pings has no deadline while it is connected.
+        w.connect(&obj, B, EntityAddr::default(), 30, ConnId(4), false, at(60), &mut out);
+        w.connect(&obj, B, EntityAddr::default(), 30, ConnId(4), false, at(61), &mut out);
+        w.remove(&obj, A, false, &mut out);
+        assert!(w.tick(at(1000), &mut out).is_empty());
     }
 }
