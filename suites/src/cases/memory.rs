@@ -32,6 +32,8 @@ const LOAD: Duration = Duration::from_secs(3600);
 pub struct Scale {
     /// Memory of an OSD of ours.
     limit_mib: u64,
+    /// Of an OSD's store of ours. Files with holes: so much is not taken.
+    size: &'static str,
     objects: u64,
     clients: u32,
     seconds: u32,
@@ -43,10 +45,11 @@ pub struct Scale {
 const PART: u64 = 100;
 
 impl Scale {
-    const WHOLE: Self = Self { limit_mib: 512, objects: 1_000_000, clients: 1000, seconds: 10, entries: 290_000 };
+    const WHOLE: Self = Self { limit_mib: 512, size: "16G", objects: 1_000_000, clients: 1000, seconds: 10, entries: 290_000 };
     /// A limit that is low for what the program takes by itself, so that caches and requests have to give way.
     const PART: Self = Self {
         limit_mib: 128,
+        size: "6G",
         objects: Self::WHOLE.objects / PART,
         clients: Self::WHOLE.clients / PART as u32,
         seconds: 1,
@@ -75,7 +78,7 @@ struct Ours {
 impl Ours {
     fn start(scale: &Scale) -> Result<Self> {
         let limit = format!("{}M", MONITOR_MIB + OSDS as u64 * scale.limit_mib);
-        let args = ["--osds", &OSDS.to_string(), "--size", "6G", "--processes", "--memory-limit", &limit];
+        let args = ["--osds", &OSDS.to_string(), "--size", scale.size, "--processes", "--memory-limit", &limit];
         Ok(Self { cluster: Cluster::start("memory", &args)?, limit_mib: scale.limit_mib })
     }
 }
