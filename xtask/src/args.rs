@@ -1,5 +1,6 @@
 //! The command line of `cargo xtask`, as types.
 
+use crate::arch::Arch;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -302,13 +303,18 @@ pub enum Chore {
         #[arg(long)]
         install: bool,
     },
-    /// A release, in target/dist: tarball, Debian package and images of a static build, bills of materials, licences, SHA256SUMS. Of the
+    /// A release, in target/dist-ARCH: tarball, Debian package and images of a static build, bills of materials, licences, SHA256SUMS. Of the
     /// program in `HUMBOLDT_BINARY`, if that is set.
     Release {
+        /// The kind of machine that it is for. Another than this one's is cross-compiled, without the image that has a stock radosgw.
+        #[arg(long, value_enum, default_value = "amd64")]
+        arch: Arch,
         /// Build and make it a second time in other folders: all must be equal byte for byte.
         #[arg(long)]
         again: bool,
     },
+    /// Build the program for arm64 by cross compilation; run unit tests of it and a small cluster under emulation.
+    Arm64,
     /// Print texts for users, drawn at random: help, health and errors, paragraphs of the guide. To be read as a stranger would.
     Samples {
         #[arg(long, default_value_t = 40)]

@@ -3,6 +3,7 @@
 //! Beside them those of packages whose libraries a static program has in it. Absent: which licences are allowed (`deny.toml`), and those of
 //! images' packages, which come with these.
 
+use crate::arch::Arch;
 use crate::sbom::{Linked, linked_crates};
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,10 +31,10 @@ fn texts_of(one: &Linked) -> Result<BTreeSet<String>> {
 }
 
 /// All of them as one text, behind those of `packages` of this machine.
-pub fn texts(packages: &Packages) -> Result<String> {
+pub fn texts(arch: Arch, packages: &Packages) -> Result<String> {
     let mut by_text: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut without = BTreeSet::new();
-    for one in linked_crates()? {
+    for one in linked_crates(arch)? {
         let name = format!("{} {} ({})", one.name, one.version, one.licence);
         let texts = texts_of(&one)?;
         if texts.is_empty() {
@@ -65,7 +66,7 @@ mod tests {
 
     #[test]
     fn each_crate_of_others_is_named_and_each_text_stands_once() {
-        let all = texts(&Packages::from([("libc6".into(), "2.36".into())])).unwrap();
+        let all = texts(Arch::Amd64, &Packages::from([("libc6".into(), "2.36".into())])).unwrap();
         assert!(all.contains("  libc6 2.36 (of Debian)\n") && all.contains("Lesser General Public"));
         for one in linked_crates().unwrap() {
             assert!(all.contains(&format!("  {} {} (", one.name, one.version)), "{}", one.name);

@@ -5,7 +5,9 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a shell: it has clocks, files and threads
 
+mod arch;
 mod args;
+mod arm64;
 mod crash;
 mod docs;
 mod drift;
@@ -95,7 +97,8 @@ fn chore(chore: Chore) -> Result<()> {
         Chore::ImageCheck { copies } => built(|| cases::image_check(copies)),
         Chore::Package { install: false } => package::package().map(drop),
         Chore::Package { install: true } => package::package().and_then(|deb| cases::package_installs(&deb)),
-        Chore::Release { again } => release::release(again),
+        Chore::Release { arch, again } => release::release(arch, again),
+        Chore::Arm64 => arm64::arm64(),
         Chore::Samples { count, seed } => samples::samples(count, seed),
         Chore::Docs { update, only, allow_skips } => docs::docs(update, only.as_deref(), allow_skips),
         Chore::Figures(args::FiguresArgs { against: Some(against), rounds, seconds, keep, quick, .. }) => drift::against(&drift::Asked {

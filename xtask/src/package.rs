@@ -3,6 +3,7 @@
 //! Holds what goes where. dpkg-deb makes the archive; the case `package_installs` tries it in fresh Debian systems. Both depend on their
 //! content alone.
 
+use crate::arch::Arch;
 use crate::licences;
 use crate::sbom::sbom_with;
 use anyhow::{Context, Result, ensure};
@@ -39,7 +40,7 @@ pub fn package() -> Result<PathBuf> {
     build()?;
     let out = root().join("target/package");
     let _ = fs::remove_dir_all(&out);
-    Ok(both(&binary(), &out, commit_time()?)?.deb)
+    Ok(both(Arch::Amd64, &binary(), &out, commit_time()?)?.deb)
 }
 
 /// Seconds since 1970 at which the commit was made, or what SOURCE_DATE_EPOCH says.
@@ -52,24 +53,24 @@ pub fn commit_time() -> Result<u64> {
 }
 
 /// Makes both of that program in `out`.
-pub fn both(program: &Path, out: &Path, time: u64) -> Result<Made> {
+pub fn both(arch: Arch, program: &Path, out: &Path, time: u64) -> Result<Made> {
     let version = env!("CARGO_PKG_VERSION");
     let tree = out.join("root");
-    install(program, &tree)?;
-    let deb = out.join(format!("humboldt_{version}_amd64.deb"));
-    control(&tree, version)?;
+    install(arch, program, &tree)?;
+    let deb = out.join(format!("humboldt_{version}_{}.deb", arch.debian()));
+    control(arch, &tree, version)?;
     tree::even(&tree, time)?;
     let mut archive = Command::new("dpkg-deb");
     archive.args(["--root-owner-group", "-Zgzip", "--build"]).arg(&tree).arg(&deb).env("SOURCE_DATE_EPOCH", time.to_string());
     quietly(&mut archive).context("dpkg-deb makes the package (apt install dpkg)")?;
     fs::remove_dir_all(tree.join("DEBIAN"))?;
-    let tarball = out.join(format!("humboldt-{version}-linux-amd64.tar"));
+    let tarball = out.join(format!("humboldt-{version}-linux-{}.tar", arch.debian()));
     tree::pack(&tree, time, &tarball)?;
     let tarball = tree::squeeze(&tarball)?;
     for made in [&deb, &tarball] {
         println!("{} ({} KiB)", made.strip_prefix(root()).unwrap_or(made).display(), fs::metadata(made)?.len() >> 10);
     }
-    match glibc(&tree.join("usr/bin/humboldt"))? {
+    match glibc(arch, &tree.join("usr/bin/humboldt"))? {
         Some(libc) => println!("the program needs glibc {libc} or later"),
         None => println!("the program needs no libc of the system"),
     }
@@ -83,22 +84,22 @@ fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
 }
 
 /// All files at their places below `tree`.
-fn install(built: &Path, tree: &Path) -> Result<()> {
+fn install(arch: Arch, built: &Path, tree: &Path) -> Result<()> {
     let program = tree.join("usr/bin/humboldt");
     put(built, &program, 0o755)?;
-    must(Command::new("strip").arg(&program)).context("strip is in the package binutils")?;
+    must(arch.tool("strip").arg(&program)).context("strip is in the package binutils")?;
     for (name, place) in FILES {
         put(&root().join("packaging").join(name), &tree.join(place), 0o644)?;
     }
     fs::create_dir_all(tree.join("usr/share/doc/humboldt"))?;
-    let linked = linked_packages(&program)?;
-    fs::write(tree.join("usr/share/doc/humboldt/sbom.cdx.json"), sbom_with(&linked)?)?;
-    fs::write(tree.join("usr/share/doc/humboldt").join(LICENCES), licences::texts(&linked)?)?;
+    let linked = linked_packages(arch, &program)?;
+    fs::write(tree.join("usr/share/doc/humboldt/sbom.cdx.json"), sbom_with(arch, &linked)?)?;
+    fs::write(tree.join("usr/share/doc/humboldt").join(LICENCES), licences::texts(arch, &linked)?)?;
     for name in DOCS {
         put(&root().join(name), &tree.join("usr/share/doc/humboldt").join(name), 0o644)?;
     }
     let says = |args: &[&str]| -> Result<String> {
-        let out = run(Command::new(&program).args(args), Duration::from_secs(30))?;
+        let out = run(arch.command(&program).args(args), Duration::from_secs(30))?;
         ensure!(out.ok(), "humboldt {args:?}: {out:?}");
         Ok(out.stdout)
     };
@@ -121,12 +122,12 @@ fn install(built: &Path, tree: &Path) -> Result<()> {
 }
 
 /// The package's own files.
-fn control(tree: &Path, version: &str) -> Result<()> {
+fn control(arch: Arch, tree: &Path, version: &str) -> Result<()> {
     let debian = tree.join("DEBIAN");
     fs::create_dir_all(&debian)?;
-    let libraries = glibc(&tree.join("usr/bin/humboldt"))?.map_or(String::new(), |libc| format!(", libc6 (>= {libc}), libgcc-s1"));
+    let libraries = glibc(arch, &tree.join("usr/bin/humboldt"))?.map_or(String::new(), |libc| format!(", libc6 (>= {libc}), libgcc-s1"));
     let text = fs::read_to_string(root().join("packaging/control"))?;
-    let text = text.replace("@VERSION@", version).replace("@DEPENDS@", &libraries);
+    let text = text.replace("@VERSION@", version).replace("@ARCH@", arch.debian()).replace("@DEPENDS@", &libraries);
     fs::write(debian.join("control"), text)?;
     fs::write(debian.join("conffiles"), "/etc/default/humboldt\n")?;
     for name in SCRIPTS {
@@ -136,16 +137,16 @@ fn control(tree: &Path, version: &str) -> Result<()> {
 }
 
 /// Packages of this machine whose libraries are in the program: that of glibc in a static one.
-pub fn linked_packages(program: &Path) -> Result<Packages> {
-    if glibc(program)?.is_some() {
+pub fn linked_packages(arch: Arch, program: &Path) -> Result<Packages> {
+    if glibc(arch, program)?.is_some() {
         return Ok(Packages::new());
     }
-    System(None).packages(&["/usr/lib/x86_64-linux-gnu/libc.a".to_string()]).context("the package of the libc that is linked")
+    System(None).packages(&[arch.libc().to_string()]).context("the package of the libc that is linked")
 }
 
 /// The newest version of glibc that the program asks for; none of one that is static.
-fn glibc(program: &Path) -> Result<Option<String>> {
-    let out = run(Command::new("objdump").arg("-T").arg(program), Duration::from_secs(60)).context("objdump is in the package binutils")?;
+fn glibc(arch: Arch, program: &Path) -> Result<Option<String>> {
+    let out = run(arch.tool("objdump").arg("-T").arg(program), Duration::from_secs(60)).context("objdump is in the package binutils")?;
     let versions = out.stdout.split("GLIBC_").skip(1).filter_map(|rest| {
         let text: String = rest.chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
         let parts: Vec<u32> = text.split('.').filter_map(|n| n.parse().ok()).collect();

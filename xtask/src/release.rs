@@ -4,6 +4,7 @@
 //! The program is linked statically: it needs no libc of the system that it comes to. All of it depends on the commit alone, so that two
 //! builds are equal byte for byte. Absent: what goes into a package ([`crate::package`]) and into an image ([`suites::oci`]).
 
+use crate::arch::Arch;
 use crate::package::{self, commit_time};
 use crate::sbom;
 use anyhow::{Context, Result, ensure};
@@ -14,16 +15,16 @@ use suites::cluster::target;
 use suites::oci::{self, NAMES, SIZE_MAX, Source, tree};
 use suites::run::{must, root};
 
-/// glibc has a static half on each machine that compiles C, and the program asks it for no names of hosts or users, which would load more.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-
-/// Makes a release in `target/dist`. `again`: makes a second one elsewhere, builds included, and compares.
-pub fn release(again: bool) -> Result<()> {
-    let (time, out) = (commit_time()?, root().join("target/dist"));
-    let sums = artefacts(&program("static")?, &out, time)?;
+/// Makes a release in `target/dist-ARCH`. `again`: makes a second one elsewhere, builds included, and compares.
+pub fn release(arch: Arch, again: bool) -> Result<()> {
+    arch.install()?;
+    let time = commit_time()?;
+    let place = |suffix: &str| root().join(format!("target/dist-{}{suffix}", arch.debian()));
+    let out = place("");
+    let sums = artefacts(arch, &program(arch, "static")?, &out, time)?;
     print!("{sums}");
     if again {
-        let other = artefacts(&program("static-again")?, &root().join("target/dist-again"), time)?;
+        let other = artefacts(arch, &program(arch, "static-again")?, &place("-again"), time)?;
         ensure!(other == sums, "a second build differs:\n{other}");
         println!("a second build is equal");
     }
@@ -32,7 +33,7 @@ pub fn release(again: bool) -> Result<()> {
 }
 
 /// The program: `HUMBOLDT_BINARY` if that is set, a static build in a folder of that name otherwise.
-fn program(folder: &str) -> Result<PathBuf> {
+pub fn program(arch: Arch, folder: &str) -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("HUMBOLDT_BINARY") {
         return Ok(path.into());
     }
@@ -44,29 +45,33 @@ fn program(folder: &str) -> Result<PathBuf> {
     let mapped = |option: &str| places.iter().map(|(from, to)| format!("{option}={}={to}", from.display())).collect::<Vec<_>>();
     let flags = [vec!["-Ctarget-feature=+crt-static".to_string()], mapped("--remap-path-prefix")].concat();
     let mut cargo = Command::new("cargo");
-    cargo.current_dir(root()).args(["build", "--profile", "release", "--locked", "--quiet", "--package", "cli", "--target", TARGET]);
+    cargo.current_dir(root()).args(["build", "--profile", "release", "--locked", "--quiet", "--package", "cli"]);
+    arch.prepare(&mut cargo);
     cargo.env("CARGO_TARGET_DIR", &into).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
     must(cargo.env("CFLAGS", mapped("-ffile-prefix-map").join(" ")))?;
-    Ok(into.join(TARGET).join("release/humboldt"))
+    Ok(into.join(arch.triple()).join("release/humboldt"))
 }
 
 /// Makes everything of that program in `out`; the checksums, a line for each file.
-fn artefacts(program: &Path, out: &Path, time: u64) -> Result<String> {
+fn artefacts(arch: Arch, program: &Path, out: &Path, time: u64) -> Result<String> {
     let _ = fs::remove_dir_all(out);
     let version = env!("CARGO_PKG_VERSION");
-    let tree = package::both(program, out, time)?.tree;
-    let linked = package::linked_packages(&tree.join("usr/bin/humboldt"))?;
+    let tree = package::both(arch, program, out, time)?.tree;
+    let linked = package::linked_packages(arch, &tree.join("usr/bin/humboldt"))?;
     let docs = tree.join("usr/share/doc/humboldt");
-    for name in NAMES {
-        let source = Source { program: &tree.join("usr/bin/humboldt"), version, time, docs: Some(&docs), work: out };
+    // The gateway of the other image is a stock program of this machine's kind.
+    let names = if arch == Arch::Amd64 { &NAMES[..] } else { &NAMES[..1] };
+    for name in names {
+        let debian = arch.debian();
+        let source = Source { program: &tree.join("usr/bin/humboldt"), arch: debian, version, time, docs: Some(&docs), work: out };
         let made = oci::make(name, &source)?;
         let mib = made.bytes >> 20;
-        ensure!(name != NAMES[0] || made.bytes <= SIZE_MAX, "image {name} has {mib} MiB, {} are its bound", SIZE_MAX >> 20);
+        ensure!(*name != NAMES[0] || made.bytes <= SIZE_MAX, "image {name} has {mib} MiB, {} are its bound", SIZE_MAX >> 20);
         println!("image {name}: {mib} MiB unpacked");
-        tree::pack(&made.layout, time, &out.join(format!("{name}-{version}-linux-amd64.oci.tar")))?;
+        tree::pack(&made.layout, time, &out.join(format!("{name}-{version}-linux-{debian}.oci.tar")))?;
         fs::remove_dir_all(&made.layout)?;
         let packages = linked.clone().into_iter().chain(made.packages).collect();
-        fs::write(out.join(format!("{name}-{version}.cdx.json")), sbom::sbom_with(&packages)?)?;
+        fs::write(out.join(format!("{name}-{version}-linux-{debian}.cdx.json")), sbom::sbom_with(arch, &packages)?)?;
     }
     fs::copy(docs.join(package::LICENCES), out.join(package::LICENCES))?;
     fs::remove_dir_all(&tree)?;

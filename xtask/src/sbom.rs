@@ -2,6 +2,7 @@
 //!
 //! Holds what of `cargo metadata` goes where. Crates that only build or test are left out, and so is time: the same sources give the same text.
 
+use crate::arch::Arch;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,20 +24,20 @@ pub struct Linked {
 }
 
 /// The bill of all crates that are locked now, and of packages of Debian beside them.
-pub fn sbom_with(packages: &Packages) -> Result<String> {
+pub fn sbom_with(arch: Arch, packages: &Packages) -> Result<String> {
     let locked = std::fs::read_to_string(root().join("Cargo.lock"))?;
-    let mut bill = bill(&metadata()?, &checksums(&locked))?;
+    let mut bill = bill(&metadata(arch)?, &checksums(&locked))?;
     let components = bill["components"].as_array_mut().context("a bill has components")?;
     for (name, version) in packages {
-        let purl = format!("pkg:deb/debian/{name}@{version}?arch=amd64");
+        let purl = format!("pkg:deb/debian/{name}@{version}?arch={}", arch.debian());
         components.push(json!({ "type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl }));
     }
     Ok(serde_json::to_string_pretty(&bill)? + "\n")
 }
 
 /// Crates of others that the program links, by name.
-pub fn linked_crates() -> Result<Vec<Linked>> {
-    let metadata = metadata()?;
+pub fn linked_crates(arch: Arch) -> Result<Vec<Linked>> {
+    let metadata = metadata(arch)?;
     let linked = linked(&metadata)?;
     let packages = metadata["packages"].as_array().context("cargo metadata lists packages")?;
     let of = packages.iter().filter(|p| linked.contains_key(text(p, "id")) && !p["source"].is_null());
@@ -52,8 +53,8 @@ pub fn linked_crates() -> Result<Vec<Linked>> {
     Ok(all)
 }
 
-fn metadata() -> Result<Value> {
-    let args = ["metadata", "--offline", "--locked", "--format-version", "1", "--filter-platform", "x86_64-unknown-linux-gnu"];
+fn metadata(arch: Arch) -> Result<Value> {
+    let args = ["metadata", "--offline", "--locked", "--format-version", "1", "--filter-platform", arch.triple()];
     let out = Command::new("cargo").args(args).current_dir(root()).output().context("starting cargo")?;
     ensure!(out.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&out.stderr));
     serde_json::from_slice(&out.stdout).context("cargo metadata is JSON")
@@ -133,7 +134,7 @@ mod tests {
 
     #[test]
     fn every_crate_that_is_linked_is_on_the_bill() {
-        let bill: Value = serde_json::from_str(&sbom_with(&Packages::new()).unwrap()).unwrap();
+        let bill: Value = serde_json::from_str(&sbom_with(Arch::Amd64, &Packages::new()).unwrap()).unwrap();
         let named = |name: &str| bill["components"].as_array().unwrap().iter().find(|c| c["name"] == name).cloned();
         let tokio = named("tokio").expect("the shells have it");
         assert!(tokio["hashes"][0]["content"].as_str().is_some_and(|sum| sum.len() == 64) && tokio["licenses"][0]["expression"] == "MIT");
@@ -142,7 +143,7 @@ mod tests {
         let known: BTreeSet<&str> = bill["dependencies"].as_array().unwrap().iter().map(|d| text(d, "ref")).collect();
         let used = bill["dependencies"].as_array().unwrap().iter().flat_map(|d| d["dependsOn"].as_array().unwrap());
         assert!(used.map(|d| d.as_str().unwrap()).all(|d| known.contains(d)));
-        let beside = sbom_with(&Packages::from([("radosgw".into(), "18.2.7".into())])).unwrap();
+        let beside = sbom_with(Arch::Amd64, &Packages::from([("radosgw".into(), "18.2.7".into())])).unwrap();
         assert!(beside.contains("\"pkg:deb/debian/radosgw@18.2.7?arch=amd64\"") && beside.contains("\"tokio\""));
     }
 }

@@ -88,7 +88,8 @@ fn load(podman: &Podman, dir: &Path) -> Result<()> {
         let made = |work: &str| -> Result<(PathBuf, String)> {
             let work = dir.join(work);
             std::fs::create_dir_all(&work)?;
-            let made = oci::make(name, &Source { program: &program, version: VERSION, time: TIME, docs: None, work: &work })?;
+            let made =
+                oci::make(name, &Source { program: &program, arch: "amd64", version: VERSION, time: TIME, docs: None, work: &work })?;
             let index = std::fs::read_to_string(made.layout.join("index.json"))?;
             Ok((made.layout, index))
         };

@@ -22,6 +22,8 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 #[derive(Debug, Clone)]
 pub struct Image {
     pub name: String,
+    /// The kind of machine, by the names of Go and Debian: `amd64`, `arm64`.
+    pub arch: String,
     pub version: String,
     /// Seconds since 1970: of the commit.
     pub time: u64,
@@ -88,7 +90,7 @@ pub fn write(image: &Image, root: &Path, dir: &Path) -> Result<()> {
     });
     let ports: serde_json::Map<String, Value> = image.ports.iter().map(|port| (format!("{port}/tcp"), json!({}))).collect();
     let config = json!({
-        "created": created, "architecture": "amd64", "os": "linux",
+        "created": created, "architecture": image.arch, "os": "linux",
         "config": {
             "Entrypoint": image.entry_point, "Env": image.environment, "ExposedPorts": ports, "Volumes": { &image.volume: {} },
             "WorkingDir": "/", "StopSignal": "SIGTERM", "Labels": labels,
@@ -100,7 +102,7 @@ pub fn write(image: &Image, root: &Path, dir: &Path) -> Result<()> {
     let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer], "annotations": labels });
     let mut named = layout.put(&manifest, MANIFEST)?;
     let reference = format!("{}:{}", image.name, image.version);
-    named["platform"] = json!({ "architecture": "amd64", "os": "linux" });
+    named["platform"] = json!({ "architecture": image.arch, "os": "linux" });
     named["annotations"] = json!({ "org.opencontainers.image.ref.name": reference });
     let file = |name: &str, value: &Value| -> Result<()> { Ok(fs::write(dir.join(name), serde_json::to_vec(value)?)?) };
     file("index.json", &json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": [named] }))?;
@@ -118,6 +120,7 @@ mod tests {
     fn image() -> Image {
         Image {
             name: "squid".into(),
+            arch: "amd64".into(),
             version: "1.2".into(),
             time: 1_700_000_000,
             entry_point: vec!["/usr/bin/squid".into()],

@@ -43,6 +43,8 @@ const READ: [&str; 2] = ["/etc/mime.types", "/etc/ssl/openssl.cnf"];
 pub struct Source<'a> {
     /// The program, of any build.
     pub program: &'a Path,
+    /// The kind of machine that it is for, by Debian's name.
+    pub arch: &'a str,
     pub version: &'a str,
     /// Of the commit, seconds since 1970.
     pub time: u64,
@@ -67,7 +69,7 @@ pub fn make(name: &str, source: &Source<'_>) -> Result<Made> {
     let root = source.work.join(format!("{name}.root"));
     let _ = fs::remove_dir_all(&root);
     bare(&root)?;
-    let mut packages = if with_gateway { gateway(&root)? } else { Packages::new() };
+    let mut packages = if with_gateway { gateway(source.arch, &root)? } else { Packages::new() };
     packages.extend(ours(&root, source, with_gateway)?);
     let bytes = tree::bytes(&root)?;
     let layout = source.work.join(format!("{name}-{}.oci", source.version));
@@ -89,6 +91,7 @@ fn image(name: &str, source: &Source<'_>, with_gateway: bool) -> Image {
     }
     Image {
         name: name.into(),
+        arch: source.arch.into(),
         version: source.version.into(),
         time: source.time,
         entry_point,
@@ -137,7 +140,7 @@ fn ours(root: &Path, source: &Source<'_>, with_gateway: bool) -> Result<Packages
     // The file is made when its package is installed: no package has it.
     files.insert("/usr/sbin/update-ca-certificates".into());
     let packages = here.packages(&files)?;
-    here.keep_licences(&packages, root)?;
+    here.keep_licences(source.arch, &packages, root)?;
     if let Some(docs) = source.docs {
         tree::copy(docs, &root.join("usr/share/doc/humboldt"))?;
     }
@@ -145,7 +148,7 @@ fn ours(root: &Path, source: &Source<'_>, with_gateway: bool) -> Result<Packages
 }
 
 /// radosgw of 18.2 and its administrator, with all that they load.
-fn gateway(root: &Path) -> Result<Packages> {
+fn gateway(arch: &str, root: &Path) -> Result<Packages> {
     reef_radosgw()?;
     let reef = System(Release::Reef.chroot());
     let mut programs: Vec<String> = GATEWAY.map(String::from).into();
@@ -160,7 +163,7 @@ fn gateway(root: &Path) -> Result<Packages> {
     reef.copy(&files, root)?;
     let packages = reef.packages(&files)?;
     ensure!(packages.contains_key("radosgw"), "no radosgw among {packages:?}");
-    reef.keep_licences(&packages, root)?;
+    reef.keep_licences(arch, &packages, root)?;
     Ok(packages)
 }
 
@@ -174,7 +177,7 @@ mod tests {
         let _ = fs::remove_dir_all(&work);
         fs::create_dir_all(&work).unwrap();
         let index = |program: &str, work: &Path| {
-            let source = Source { program: Path::new(program), version: "0.1.0", time: 1_700_000_000, docs: None, work };
+            let source = Source { program: Path::new(program), arch: "amd64", version: "0.1.0", time: 1_700_000_000, docs: None, work };
             let made = make("humboldt", &source).unwrap();
             assert!(made.bytes < SIZE_MAX && made.layout.ends_with("humboldt-0.1.0.oci"), "{made:?}");
             assert!(made.packages.contains_key("ca-certificates") && made.packages.contains_key("libc6"), "{made:?}");
@@ -184,7 +187,7 @@ mod tests {
         fs::create_dir_all(&again).unwrap();
         assert_eq!(index("/bin/true", &work), index("/bin/true", &again), "two builds are equal");
         assert_ne!(index("/bin/true", &work), index("/bin/false", &work), "an index tells the programs apart");
-        let source = Source { program: Path::new("/bin/true"), version: "0.1.0", time: 1, docs: None, work: &work };
+        let source = Source { program: Path::new("/bin/true"), arch: "amd64", version: "0.1.0", time: 1, docs: None, work: &work };
         assert!(make("humboldt-nfs", &source).unwrap_err().to_string().contains("humboldt-s3"));
         let image = image("humboldt-s3", &source, true);
         assert_eq!(image.entry_point[..4], ["/usr/bin/humboldt", "up", "--dir", "/data"]);

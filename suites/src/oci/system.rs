@@ -99,7 +99,7 @@ impl System {
     }
 
     /// Puts the licences of packages below `to`, and a list of them where scanners of images look for one.
-    pub fn keep_licences(&self, packages: &Packages, to: &Path) -> Result<()> {
+    pub fn keep_licences(&self, arch: &str, packages: &Packages, to: &Path) -> Result<()> {
         let texts: Vec<String> = packages.keys().map(|name| format!("/usr/share/doc/{name}/copyright")).collect();
         let lacking: Vec<&String> = texts.iter().filter(|text| !self.has(text)).collect();
         ensure!(lacking.is_empty(), "packages without a licence: {lacking:?}");
@@ -107,7 +107,7 @@ impl System {
         let list = to.join("var/lib/dpkg/status.d");
         fs::create_dir_all(&list)?;
         for (name, version) in packages {
-            let text = format!("Package: {name}\nStatus: install ok installed\nArchitecture: amd64\nVersion: {version}\n");
+            let text = format!("Package: {name}\nStatus: install ok installed\nArchitecture: {arch}\nVersion: {version}\n");
             fs::write(list.join(name), text)?;
         }
         Ok(())
@@ -139,7 +139,7 @@ mod tests {
         assert!(dir.join("usr/bin/true").exists() && files.iter().all(|file| dir.join(place(file)).is_file()), "{files:?}");
         let packages = system.packages(&files).unwrap();
         assert!(packages.contains_key("coreutils") && packages.contains_key("libc6"), "{packages:?}");
-        system.keep_licences(&packages, &dir).unwrap();
+        system.keep_licences("amd64", &packages, &dir).unwrap();
         assert!(dir.join("usr/share/doc/libc6/copyright").is_file() && dir.join("var/lib/dpkg/status.d/libc6").is_file());
         fs::remove_dir_all(&dir).unwrap();
     }
