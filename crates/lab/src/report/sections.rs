@@ -7,6 +7,7 @@ use crate::plan::Cell;
 use crate::results::{CellResult, Results, RowResult, Run};
 use crate::stats::{Verdict, Word};
 use crate::target::Kind;
+use crate::value::Point;
 use maud::{Markup, html};
 
 /// What verdicts are given on, if it was measured.
@@ -166,13 +167,17 @@ pub fn latencies(results: &Results) -> Markup {
     }
 }
 
+/// What has a depth, from the smallest on: a study may name its depths in another order.
+fn by_depth<T>(all: impl Iterator<Item = T>, point: impl Fn(&T) -> &Point) -> Vec<T> {
+    let mut found: Vec<T> = all.filter(|one| point(one).contains_key("depth")).collect();
+    found.sort_by(|a, b| point(a)["depth"].cmp(&point(b)["depth"]));
+    found
+}
+
 /// Latency over IOPS as the depth grows, where depth is an axis.
 pub fn depths(run: &Run, results: &Results) -> Markup {
     let mut groups: Vec<(String, Vec<Line>)> = Vec::new();
-    for (plan, row) in run.plan.rows.iter().zip(&results.rows) {
-        if !plan.point.contains_key("depth") {
-            continue;
-        }
+    for (plan, row) in by_depth(run.plan.rows.iter().zip(&results.rows), |(plan, _)| &plan.point) {
         let mut rest = plan.point.clone();
         rest.remove("depth");
         let title = format!("{} {}", plan.load, crate::value::show(&rest));
@@ -295,6 +300,15 @@ pub fn published(run: &Run) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::value::Value;
+
+    #[test]
+    fn a_line_over_depths_goes_from_the_smallest_on() {
+        let point = |depth: i64| Point::from([("depth".to_string(), Value::Number(depth))]);
+        let points = [point(64), point(256), Point::new(), point(1)];
+        let found = by_depth(points.iter(), |one| one);
+        assert_eq!(found.iter().map(|one| one["depth"].to_string()).collect::<Vec<_>>(), ["1", "64", "256"]);
+    }
 
     #[test]
     fn a_speed_is_faster_and_an_amount_less() {
