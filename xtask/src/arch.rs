@@ -19,6 +19,8 @@ pub enum Arch {
 
 /// Runs a program of [`Arch::Arm64`].
 const EMULATOR: &str = "qemu-aarch64-static";
+/// Where Debian puts the libraries of a foreign kind: what is not linked statically asks for them.
+const FOREIGN_ROOT: &str = "/usr/aarch64-linux-gnu";
 /// Packages of Debian that compile and run it.
 const FOREIGN: [&str; 3] = ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user-static"];
 
@@ -72,7 +74,7 @@ impl Arch {
         cargo.args(["--target", self.triple()]);
         if self == Self::Arm64 {
             cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
-            cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", EMULATOR);
+            cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", format!("{EMULATOR} -L {FOREIGN_ROOT}"));
         }
     }
 

@@ -15,6 +15,10 @@ use suites::cluster::target;
 use suites::oci::{self, NAMES, SIZE_MAX, Source, tree};
 use suites::run::{must, root};
 
+/// The time that C sources write into their program (mimalloc does), in seconds since 1970. It is the same for each commit: cargo does not
+/// compile them again for another one.
+const C_TIME: &str = "0";
+
 /// Makes a release in `target/dist-ARCH`. `again`: makes a second one elsewhere, builds included, and compares.
 pub fn release(arch: Arch, again: bool) -> Result<()> {
     arch.install()?;
@@ -48,7 +52,8 @@ pub fn program(arch: Arch, folder: &str) -> Result<PathBuf> {
     cargo.current_dir(root()).args(["build", "--profile", "release", "--locked", "--quiet", "--package", "cli"]);
     arch.prepare(&mut cargo);
     cargo.env("CARGO_TARGET_DIR", &into).env("CARGO_ENCODED_RUSTFLAGS", flags.join("\x1f"));
-    must(cargo.env("CFLAGS", mapped("-ffile-prefix-map").join(" ")))?;
+    cargo.env("CFLAGS", mapped("-ffile-prefix-map").join(" ")).env("SOURCE_DATE_EPOCH", C_TIME);
+    must(&mut cargo)?;
     Ok(into.join(arch.triple()).join("release/humboldt"))
 }
 
