@@ -68,7 +68,7 @@ mod tests {
     fn each_crate_of_others_is_named_and_each_text_stands_once() {
         let all = texts(Arch::Amd64, &Packages::from([("libc6".into(), "2.36".into())])).unwrap();
         assert!(all.contains("  libc6 2.36 (of Debian)\n") && all.contains("Lesser General Public"));
-        for one in linked_crates().unwrap() {
+        for one in linked_crates(Arch::Amd64).unwrap() {
             assert!(all.contains(&format!("  {} {} (", one.name, one.version)), "{}", one.name);
         }
         assert!(all.contains("  tokio ") && !all.contains("  osd-core "), "our own crates have our own licence");

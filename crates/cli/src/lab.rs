@@ -110,6 +110,10 @@ struct ModelArgs {
     #[arg(long)]
     seek_us: Option<i64>,
     #[arg(long)]
+    seek_min_us: Option<i64>,
+    #[arg(long)]
+    rpm: Option<i64>,
+    #[arg(long)]
     mib_s: Option<i64>,
     #[arg(long)]
     flush_us: Option<i64>,
@@ -208,8 +212,19 @@ fn command(command: &Lab) -> Result<ExitCode> {
             lab::selftest::all(&program()?)?;
         }
         Lab::Model(args) => {
-            let ModelArgs { seek_us, mib_s, flush_us, cache_mib, cache_mib_s, discard_us, disks, stripe_kib, .. } = *args;
-            let model = lab::study::file::Model { seek_us, mib_s, flush_us, cache_mib, cache_mib_s, discard_us, disks, stripe_kib };
+            let ModelArgs { seek_us, seek_min_us, rpm, mib_s, flush_us, cache_mib, cache_mib_s, discard_us, disks, stripe_kib, .. } = *args;
+            let model = lab::study::file::Model {
+                seek_us,
+                seek_min_us,
+                rpm,
+                mib_s,
+                flush_us,
+                cache_mib,
+                cache_mib_s,
+                discard_us,
+                disks,
+                stripe_kib,
+            };
             lab::model::fuse::serve(lab::model::Served { dir: args.dir.clone(), file: args.file.clone(), model })?;
         }
         Lab::Fake { args } => lab::selftest::fake(args)?,

@@ -96,14 +96,17 @@ impl Disks for Timed {
 }
 
 fn ssd() -> Device {
-    Device::new(&Model {
-        mib_s: Some(540),
-        flush_us: Some(300),
-        cache_mib: Some(64),
-        cache_mib_s: Some(540),
-        discard_us: Some(STALL_US as i64),
-        ..Model::default()
-    })
+    Device::new(
+        &Model {
+            mib_s: Some(540),
+            flush_us: Some(300),
+            cache_mib: Some(64),
+            cache_mib_s: Some(540),
+            discard_us: Some(STALL_US as i64),
+            ..Model::default()
+        },
+        1 << 30,
+    )
 }
 
 /// Whether room is given back, and by which clock.

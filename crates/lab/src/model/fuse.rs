@@ -221,7 +221,8 @@ impl Disk {
 /// Serves until it is unmounted.
 pub fn serve(served: Served) -> Result<()> {
     let file = File::options().read(true).write(true).open(&served.file).with_context(|| served.file.display().to_string())?;
-    let mut disk = Disk { size: file.metadata()?.len(), file, device: Array::new(&served.model) };
+    let size = file.metadata()?.len();
+    let mut disk = Disk { size, file, device: Array::new(&served.model, size) };
     let kernel = File::options().read(true).write(true).open("/dev/fuse").context("/dev/fuse")?;
     sys::mount_fuse(kernel.as_raw_fd(), &served.dir).with_context(|| format!("mounting on {}", served.dir.display()))?;
     let mut requests = kernel.try_clone()?;
@@ -264,7 +265,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("lab-fuse-{}", std::process::id()));
         std::fs::write(&path, vec![0; 1 << 16]).unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
-        let mut disk = Disk { size: 1 << 16, file, device: Array::new(&Model::default()) };
+        let mut disk = Disk { size: 1 << 16, file, device: Array::new(&Model::default(), 1 << 16) };
         let size = |disk: &Disk, code, node, body: &[u8]| disk.answer(code, node, body).unwrap().unwrap().len();
         assert_eq!(size(&disk, op::INIT, 0, &[0; 64]), 64);
         assert_eq!(size(&disk, op::LOOKUP, ROOT, b"disk\0"), 128);

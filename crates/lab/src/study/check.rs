@@ -195,10 +195,16 @@ fn check_device(device: &Spanned<Device>) -> Checked {
         return Err(wrong(span, format!("device {}: the kernel throttles block devices: a loop, ram or path is wanted", d.name)));
     }
     let (m, t) = (d.model.clone().unwrap_or_default(), d.throttle.clone().unwrap_or_default());
-    let numbers = [m.seek_us, m.flush_us, m.cache_mib, m.discard_us].into_iter().chain([m.mib_s, m.cache_mib_s]);
+    let numbers = [m.seek_us, m.seek_min_us, m.flush_us, m.cache_mib, m.discard_us].into_iter().chain([m.mib_s, m.cache_mib_s]);
     let rates = [t.read_iops, t.write_iops, t.read_mib_s, t.write_mib_s];
-    if numbers.flatten().any(|n| n < 0) || rates.into_iter().chain([m.mib_s, m.cache_mib_s]).flatten().any(|n| n < 1) {
+    if numbers.flatten().any(|n| n < 0) || rates.into_iter().chain([m.mib_s, m.cache_mib_s, m.rpm]).flatten().any(|n| n < 1) {
         return Err(wrong(span, format!("device {}: times are 0 or more, rates 1 or more", d.name)));
+    }
+    if m.seek_min_us > m.seek_us || (m.rpm.is_some() && m.mib_s.is_none()) {
+        return Err(wrong(
+            span,
+            format!("device {}: seek_min_us is at most seek_us, and rpm needs mib_s: a track has what passes in a turn", d.name),
+        ));
     }
     if !m.disks.is_none_or(|n| (1..=64).contains(&n)) || !m.stripe_kib.is_none_or(|n| (4..=1 << 20).contains(&n)) {
         return Err(wrong(span, format!("device {}: 1 to 64 disks, with stripes of 4 KiB to 1 GiB", d.name)));

@@ -113,7 +113,14 @@ pub struct Throttle {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
+    /// The mean of all ways of its arm; of any jump, unless one of the next two is told.
     pub seek_us: Option<i64>,
+    /// The arm's way to the next track.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seek_min_us: Option<i64>,
+    /// Turns a minute of its platters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rpm: Option<i64>,
     pub mib_s: Option<i64>,
     pub flush_us: Option<i64>,
     pub cache_mib: Option<i64>,

@@ -110,6 +110,8 @@ impl Backing {
         cmd.args(model::COMMAND).arg("--dir").arg(&dir).arg("--file").arg(&self.file);
         let values = [
             ("--seek-us", m.seek_us),
+            ("--seek-min-us", m.seek_min_us),
+            ("--rpm", m.rpm),
             ("--mib-s", m.mib_s),
             ("--flush-us", m.flush_us),
             ("--cache-mib", m.cache_mib),
