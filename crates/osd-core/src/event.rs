@@ -103,6 +103,8 @@ pub enum Event {
     Due,
     /// The shell could listen and log in: the OSD may boot with these addresses.
     Boot(Box<BootInfo>),
+    /// The metadata of the next boot, in place of those of [`Event::Boot`].
+    Metadata(Vec<(String, String)>),
     /// The monitor's answer to the version question of [`Effect::AskMapVersions`].
     MapVersions { oldest: Epoch, newest: Epoch },
     /// What [`Effect::Continue`] asked for.

@@ -67,6 +67,8 @@ const EDGES: [(Stage, Stage); 9] = [
 pub struct BootState {
     stage: Stage,
     pub info: BootInfo,
+    /// The metadata of the next boot, if they are others: monitors take them from a boot alone.
+    next_metadata: Option<Vec<(String, String)>>,
     /// First epoch that showed this daemon up.
     boot_epoch: Epoch,
     pub up_from: Epoch,
@@ -137,6 +139,11 @@ impl Control {
         self.boot.info = info;
         self.started = cx.clock.mono;
         self.preboot(cx);
+    }
+
+    /// Metadata that count from the next boot on.
+    pub(crate) fn boots_with(&mut self, metadata: Vec<(String, String)>) {
+        self.boot.next_metadata = Some(metadata);
     }
 
     fn preboot(&mut self, cx: &mut EventCx<'_>) {
@@ -239,6 +246,9 @@ impl Control {
 
     fn send_boot(&mut self, cx: &mut EventCx<'_>) {
         self.enter(Stage::Booting);
+        if let Some(metadata) = self.boot.next_metadata.take() {
+            self.boot.info.metadata = metadata;
+        }
         let info = &self.boot.info;
         let mut metadata: BTreeMap<String, String> = info.metadata.iter().cloned().collect();
         for (name, value) in [
