@@ -186,7 +186,6 @@ impl Osd {
                 self.control.report_silent(false, cx);
             }
             Event::Boot(info) => self.start_boot(*info, cx),
-            Event::Metadata(metadata) => self.boots_with(metadata),
             Event::MapVersions { oldest, newest } => self.control.map_versions(oldest, newest, cx),
             Event::Continue => {
                 self.tell_shard(ToShard::Turn, cx);
@@ -300,12 +299,6 @@ impl Osd {
         match &mut self.loading {
             Some(loading) => loading.boot = Some(Box::new(info)),
             None => self.control.start_boot(info, cx),
-        }
-    }
-    fn boots_with(&mut self, metadata: Vec<(String, String)>) {
-        match self.loading.as_mut().and_then(|loading| loading.boot.as_mut()) {
-            Some(info) => info.metadata = metadata,
-            None => self.control.boots_with(metadata),
         }
     }
     fn boot_tick(&mut self, cx: &mut EventCx<'_>) {

@@ -206,8 +206,8 @@ fn release_of(d: &Daemons, osd: u32) -> Result<String> {
     Ok(d.json(&format!("ceph osd metadata {osd}"))?["ceph_release"].as_str().context("a release")?.into())
 }
 
-/// A cluster of 18.2 becomes one of 20.2 under load: each daemon ends and comes back, monitors first, and our OSDs last. Of these one starts
-/// again and one is only marked down: both say the new version from their next boot on, and not before.
+/// A cluster of 18.2 becomes one of 20.2 under load: each daemon ends and comes back, monitors first, and our OSDs last. Of these one
+/// starts again and one is only marked down: both say the new version from their next boot on, and not before.
 fn upgraded() -> Result<()> {
     Reef.install_tests()?;
     daemons(Tentacle)?;

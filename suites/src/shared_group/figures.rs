@@ -1,5 +1,5 @@
-//! What a member of ours costs in a group that it shares with stock OSDs of 20.2, beside a stock member in the same role of a group of stock
-//! OSDs alone: processor time a write, a write's latency at depth 1, and how fast an empty member is filled.
+//! The costs of a member of ours in a group that it shares with stock OSDs of 20.2, beside a stock member in the same role of a group of
+//! stock OSDs alone: processor time a write, a write's latency at depth 1, and how fast an empty member is filled.
 //!
 //! The three pools are loaded in turns, so that a drift of the machine falls on all alike. A figure is the median of the rounds.
 

@@ -100,7 +100,7 @@ fn told(d: &Daemons, pool: &str) -> String {
     std::fs::read_to_string(d.dir.join("log").join(format!("stall-{pool}.txt"))).unwrap_or_default()
 }
 
-/// The longest request after each deed. What came before the first is left out.
+/// The longest request after each deed. Requests before the first deed are left out.
 fn pauses(found: &Value) -> Result<Pauses> {
     let events = found["events"].as_array().context("events")?;
     ensure!(events.len() == DEEDS.len() + 1, "{} events", events.len());

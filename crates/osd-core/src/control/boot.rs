@@ -135,15 +135,15 @@ impl Control {
         }
     }
 
+    /// Boots with this. An OSD that boots or runs keeps its addresses, and its metadata until its next boot.
     pub(crate) fn start_boot(&mut self, info: BootInfo, cx: &mut EventCx<'_>) {
+        if self.boot.stage != Stage::Waiting {
+            self.boot.next_metadata = Some(info.metadata);
+            return;
+        }
         self.boot.info = info;
         self.started = cx.clock.mono;
         self.preboot(cx);
-    }
-
-    /// Metadata that count from the next boot on.
-    pub(crate) fn boots_with(&mut self, metadata: Vec<(String, String)>) {
-        self.boot.next_metadata = Some(metadata);
     }
 
     fn preboot(&mut self, cx: &mut EventCx<'_>) {

@@ -317,7 +317,7 @@ impl Control {
         if heard.up_from != up_from {
             *heard = Heard::new(up_from, cx.clock.mono);
         }
-        // Said again while it refuses: monitors that elect forget what they were about to commit, and reports of silence by OSDs of one host
+        // Said again while it refuses: monitors that elect forget what they were about to commit, and by silence alone OSDs of one host
         // never suffice.
         let is_due = heard.refused.is_none_or(|at| cx.clock.mono.since(at) >= interval);
         if self.boot.is_active() && is_due {

@@ -4,8 +4,8 @@
 //! one, and Proxmox VE marks the others as outdated. An OSD that speaks as its cluster does therefore says its cluster's version, and its
 //! own in a field beside it. A monitor of 18.2 is not asked: [`options::VERSION`] is the version there.
 //!
-//! Monitors change their version by a restart, which ends our session: the version is asked in each session. Monitors keep what an OSD says
-//! of itself when it boots, so a later answer counts from the next boot on: until then an OSD that runs says what the map's metadata says, as
+//! Monitors change their version by a restart, which ends our session: the version is asked in each session. Monitors keep an OSD's word of
+//! itself from its boot, so a later answer counts from the next boot on. Until then a running OSD says the version that it booted with, as
 //! a stock OSD does until its restart. Absent: what the version obliges us to, which are feature bits.
 
 use maps::Release;

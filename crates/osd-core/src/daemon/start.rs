@@ -227,7 +227,7 @@ impl Daemon {
         if self.start.stage == Stage::Placing || before.as_ref() == Some(&version) {
             return;
         }
-        self.later.push_back(OsdEvent::Metadata(self.start.setup.boot.metadata.clone()));
+        self.later.push_back(OsdEvent::Boot(Box::new(self.start.setup.boot.clone())));
         let before = before.unwrap_or_else(Presented::unasked);
         if let Some(text) = before.rises_to(&version, self.osd.whoami()).filter(|_| self.osd.is_active()) {
             out.push(Effect::Log { level: Level::Info, text });

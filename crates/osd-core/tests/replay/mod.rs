@@ -18,7 +18,7 @@ pub enum To {
     Monitor,
     Manager,
     Osd(OsdId),
-    /// Whoever has a connection to it.
+    /// The peer of a connection that it accepted.
     Client,
 }
 

@@ -1,5 +1,5 @@
-//! Three stock OSDs of 20.2 in peering, recovery, backfill and scrub, and ours in the place of each in turn. It hears what that one heard, and
-//! what it says is held beside what that one said: as a member that follows, as one that is filled, and as the one that leads.
+//! Three stock OSDs of 20.2 in peering, recovery, backfill and scrub, and ours in the place of each in turn: as a member that follows, as
+//! one that is filled, and as the one that leads. It hears the stock OSD's messages, and its own are held beside the recorded ones.
 //!
 //! `fixtures/osd-core/README.md` says where the conversation is from. The member that leads asks, so the recorded answers wait until their
 //! questions have come, and bear the numbers of ours.
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use types::{HObject, ObjectInfo, OsdId, PgShard, ScrubMap, UTime, features};
 
-// Who says it, and to whom; a smaller number is an OSD's.
+// Senders and receivers; a smaller number is an OSD's.
 const MONITOR: u8 = 8;
 const CLIENT: u8 = 9;
 const MANAGER: u8 = 10;
@@ -106,7 +106,7 @@ impl Place {
     }
 }
 
-/// What a push makes of an object. The object's record is read: 20.2 writes fields behind ours. Each OSD has its own time of a write.
+/// The object as a push makes it. The object's record is read: 20.2 writes fields behind ours. Each OSD has its own time of a write.
 fn made(push: &PushOp) -> (HObject, String) {
     let mut attrs = push.attrs.clone();
     let record = attrs.remove(&ByteStr::from("_")).map(|record| ObjectInfo::from_bytes(&record).unwrap());
@@ -217,7 +217,7 @@ impl Place {
         let told = self.player.told[..before].iter().rev().filter(|(_, to, _)| *to == To::Osd(osd.into()));
         told.filter_map(|(_, _, raw)| lease(raw)).next()
     }
-    /// Answers without a place in the recording. A lease is by the clock of the OSD that leads, so those of ours are acknowledged; and a stock
+    /// Answers without a place in the recording. A lease is by the clock of the OSD that leads, so those of ours are acknowledged. A stock
     /// OSD takes no slots for scrubs that an operator asks for, ours does.
     fn answer_ours_alone(&mut self) {
         while self.answered_alone < self.player.told.len() {

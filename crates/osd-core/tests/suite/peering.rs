@@ -169,8 +169,8 @@ fn on_its_way_to_a_new_member() -> (Cluster, PgId, [usize; 2]) {
     (c, pgid, [first, new])
 }
 
-/// A primary's log is long on its way to a new member, or the primary's maps are: by then the member keeps no map as old as that of the log, and can't
-/// know that the interval is still the present one: the primary must say it again by the map that it has got since.
+/// A primary's log is long on its way to a new member, or the primary's maps are. By then the member keeps no map as old as that of the
+/// log, and can't know that the interval is still the present one: the primary must say it again by the map that it has got since.
 fn a_log_that_came_too_late() -> (Cluster, PgId, usize) {
     let (mut c, pgid, [first, new]) = on_its_way_to_a_new_member();
     let activates = |c: &Cluster| c.states().contains(&format!("{first}:{} Activating", SpgId::whole(pgid)));
