@@ -36,8 +36,8 @@ const STOCK: [u32; 3] = [0, 1, 2];
 const OURS: [u32; 2] = [3, 4];
 const GROUPS: usize = 8;
 
-/// Nothing that daemons would log, and no autoscaler or balancer that moves groups.
-const CONF: &str = "osd pool default pg num = 8\nosd pool default pgp num = 8\nmon max pg per osd = 2000\ndebug ms = 0/0\ndebug osd = 0/0\n\
+/// Nothing that daemons would log, and no autoscaler, balancer or start of an OSD that moves groups.
+const CONF: &str = "osd crush update on start = false\nosd pool default pg num = 8\nosd pool default pgp num = 8\nmon max pg per osd = 2000\ndebug ms = 0/0\ndebug osd = 0/0\n\
                     debug mon = 0/0\ndebug paxos = 0/0\ndebug auth = 0/0\ndebug monc = 0/0\ndebug objecter = 0/0\ndebug rocksdb = 0/0\n\
                     debug bluestore = 0/0\ndebug bdev = 0/0\nbluestore block size = 8589934592\n";
 
