@@ -4,7 +4,7 @@
 //! The watcher is a program of its own, which names each pause and every answer that is stale, wrong or missing. It waits for deeds by
 //! files: it makes one at its event, and the deed is done here, where the daemons are known.
 
-use super::{POOLS, Shared, cluster, settle};
+use super::{OURS, POOLS, STOCK, Shared, cluster, settle};
 use crate::stock::{Daemons, PATIENCE};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -85,6 +85,10 @@ fn watched(d: &mut Daemons, program: &Path, shared: Shared, osd: u32) -> Result<
         let due = Duration::from_secs(u64::from(*at)) + PATIENCE;
         let seen = crate::run::until(due, || file.exists() || crate::run::ended(&mut watcher));
         ensure!(seen && file.exists(), "the watcher of {pool} ended before {}: {}", deed.name(), told(d, pool));
+        if matches!(deed, Deed::Term | Deed::Stop) {
+            // One that still starts dies of a signal, or is missed by no other.
+            d.wait_up(STOCK.len() + OURS.len())?;
+        }
         deed.done(d, &name)?;
         std::fs::remove_file(&file)?;
     }
@@ -117,7 +121,7 @@ pub fn stalls(program: &Path) -> Result<()> {
         let due = watched(&mut d, program, POOLS[0], POOLS[0].osds[role])?;
         for shared in &POOLS[1..] {
             let osd = shared.osds[role];
-            let kind = if super::OURS.contains(&osd) { "ours" } else { "stock" };
+            let kind = if OURS.contains(&osd) { "ours" } else { "stock" };
             let found = watched(&mut d, program, *shared, osd)?;
             for (n, (_, deed)) in DEEDS.iter().enumerate() {
                 let ([w, r], [dw, dr]) = (found[n], due[n]);
