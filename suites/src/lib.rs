@@ -7,6 +7,7 @@
 //!     │
 //!   clients      stock releases: installed, run
 //!   cluster      the program under test: built, started, stopped
+//!   shared_group figures and pauses of groups that stock OSDs and ours share
 //!   stock        stock daemons · gateway, mds: those above them
 //!   oci          our container images, written and filled
 //!   run, pace, netns, loops, folders, story    programs with a limit, networks and devices of their own, what a failure tells
@@ -40,6 +41,7 @@ pub mod programs;
 pub mod run;
 mod script;
 pub mod share;
+pub mod shared_group;
 mod stock;
 mod story;
 mod troubleshooting;

@@ -133,11 +133,15 @@ pub struct FiguresArgs {
     /// --keep adds the rows to docs/drift.json.
     #[arg(long, value_name = "COMMIT|PROGRAM", conflicts_with_all = ["draw", "store"])]
     pub against: Option<String>,
-    /// With --against: interleaved pairs of each row.
-    #[arg(long, default_value_t = 5, requires = "against", value_parser = clap::value_parser!(u64).range(1..=100))]
+    /// Measure groups of three that ours and stock OSDs of 20.2 share, beside three stock ones: processor time a write, latency at depth 1,
+    /// how fast a member is filled.
+    #[arg(long, conflicts_with_all = ["draw", "store", "against"])]
+    pub shared_group: bool,
+    /// With --against or --shared-group: interleaved pairs of each row.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub rounds: u64,
-    /// With --against: how long a load is.
-    #[arg(long, default_value_t = 4.0, requires = "against")]
+    /// With --against or --shared-group: how long a load is.
+    #[arg(long, default_value_t = 4.0)]
     pub seconds: f64,
 }
 
@@ -295,6 +299,12 @@ pub enum Chore {
     },
     /// Measure server CPU per operation and latency beside stock, in interleaved pairs.
     Figures(FiguresArgs),
+    /// Kill, end, stop and continue members of groups that ours and stock OSDs of 20.2 share, beside three stock ones: no answer may be
+    /// stale, wrong or missing, no pause longer than stock's.
+    SharedStall {
+        /// The program that watches: given a ceph.conf, `--pool`, `--seconds`, `--writers`, `--json FILE` and `--at SECONDS COMMAND`.
+        program: PathBuf,
+    },
     /// Measure the OSD's CPU per S3 request and per file operation, without that of radosgw, ceph-mds and the client, beside stock memstore.
     GatewayFigures(GatewayFiguresArgs),
     /// A Debian package and a tarball, in target/package; of the program in `HUMBOLDT_BINARY`, if that is set.

@@ -39,16 +39,24 @@ const SHOWN: [(&str, &str); 6] = [
 ];
 
 /// What one side's figures are, in the data and in the tables' heads.
-const COLUMNS: [(&str, &str); 4] = [
+const COLUMNS: [(&str, &str); 5] = [
     ("cpu_us", "server CPU us/op"),
     ("latency_us", "latency us"),
     ("amplification", "bytes written for each of the client's"),
     ("tail_us", "99.99 % latency us"),
+    ("objects_s", "objects/s"),
 ];
+
+/// The same for a run that may be the first of its name; `head` has its title, its setting and what stock is.
+pub fn keep_first(name: &str, head: Value, command: &str, rows: Vec<Value>) -> Result<()> {
+    let mut data = read()?;
+    data[name] = head;
+    write(&data)?;
+    keep(name, command, rows)
+}
 
 /// Keeps a run, in place of an older one of that name, with the date and commit, and draws all anew. The notes of the older run go with it.
 pub fn keep(name: &str, command: &str, rows: Vec<Value>) -> Result<()> {
-    let path = root().join(DATA);
     let mut data = read()?;
     let said = |program: &str, args: &[&str]| -> Result<String> {
         let out = run(Command::new(program).args(args).current_dir(root()), Duration::from_secs(10))?;
@@ -60,8 +68,12 @@ pub fn keep(name: &str, command: &str, rows: Vec<Value>) -> Result<()> {
     kept["command"] = json!(command);
     kept["notes"] = json!([]);
     kept["rows"] = json!(rows);
-    std::fs::write(&path, format!("{}\n", serde_json::to_string_pretty(&data)?)).with_context(|| path.display().to_string())?;
+    write(&data)?;
     draw()
+}
+
+fn write(data: &Value) -> Result<()> {
+    std::fs::write(root().join(DATA), format!("{}\n", serde_json::to_string_pretty(data)?)).context(DATA)
 }
 
 fn read() -> Result<Value> {

@@ -20,6 +20,7 @@ mod package;
 mod release;
 mod samples;
 mod sbom;
+mod shared;
 mod test;
 mod times;
 mod units;
@@ -29,7 +30,7 @@ use anyhow::Result;
 use args::{Args, Chore};
 use clap::Parser;
 use crash::Look;
-use suites::{applications, cases, clients, cluster, compare, conformance, crowd, loaded_reads, run, vectors};
+use suites::{applications, cases, clients, cluster, compare, conformance, crowd, loaded_reads, run, shared_group, vectors};
 
 fn main() -> std::process::ExitCode {
     match chore(Args::parse().chore) {
@@ -108,6 +109,8 @@ fn chore(chore: Chore) -> Result<()> {
             keep,
         }),
         Chore::Figures(a) if a.draw => figures::draw(),
+        Chore::Figures(a) if a.shared_group => shared::figures(&a),
+        Chore::SharedStall { program } => built(|| shared_group::stall::stalls(&program)),
         Chore::GatewayFigures(a) => cases::figures_gateways(a.pairs, a.seconds, a.idle, a.only.as_deref()),
         Chore::Figures(a) => measure::figures(&a),
     }

@@ -101,7 +101,7 @@ pub enum Event {
     Tick,
     /// The time of [`crate::Osd::due_at`] has come.
     Due,
-    /// The shell could listen and log in: the OSD may boot with these addresses.
+    /// The shell could listen and log in: the OSD may boot with these addresses. Later ones name the metadata of its next boot.
     Boot(Box<BootInfo>),
     /// The monitor's answer to the version question of [`Effect::AskMapVersions`].
     MapVersions { oldest: Epoch, newest: Epoch },

@@ -139,6 +139,7 @@ pub const ONLY_ALL: &[(&str, &str)] = &[
     ("filled_with_anything", "it fills stores until they refuse: more than three minutes, most of them waits for a disk"),
     ("guide_with_mirrored_images", "two minutes, in which daemons' reports are waited for; the suite's short case takes turns"),
     ("guide_with_two_zones", "the same, of two gateways"),
+    ("stock_osds_become_ours_and_stock_again", "the same with 20.2 takes turns, under more clients"),
     ("images_under_podman", "it installs podman and packs radosgw; a short run starts the same programs in `s3_and_files_by_one_word`"),
     ("stock_daemons_and_upstreams_test_programs", "the same programs rotate against `humboldt up`; nothing may run beside them"),
 ];

@@ -201,8 +201,13 @@ fn our_osds() -> Result<()> {
 /// Operations of each workload while the cluster is upgraded.
 const OPS: u32 = 6000;
 
-/// A cluster of 18.2 becomes one of 20.2 under load: each daemon ends and comes back, monitors first, and our OSDs last, which then say the
-/// new version.
+/// The release that the monitors have for an OSD.
+fn release_of(d: &Daemons, osd: u32) -> Result<String> {
+    Ok(d.json(&format!("ceph osd metadata {osd}"))?["ceph_release"].as_str().context("a release")?.into())
+}
+
+/// A cluster of 18.2 becomes one of 20.2 under load: each daemon ends and comes back, monitors first, and our OSDs last. Of these one
+/// starts again and one is only marked down: both say the new version from their next boot on, and not before.
 fn upgraded() -> Result<()> {
     Reef.install_tests()?;
     daemons(Tentacle)?;
@@ -227,13 +232,20 @@ fn upgraded() -> Result<()> {
     d.stock_of(Tentacle, "osd.2", &of_osd)?;
     d.wait_up(3)?;
     clean(&d, "clean groups with a stock OSD of 20.2")?;
-    for ours in ["osd.0", "osd.1"] {
-        d.end(ours)?;
-        d.wait_up(2)?;
-        d.start(ours)?;
-        d.wait_up(3)?;
-        clean(&d, &format!("clean groups with {ours} again"))?;
+    for ours in [0, 1] {
+        let is_told = || d.said(&format!("osd.{ours}")).contains("the monitors are of 20.2.");
+        ensure!(until(PATIENCE, is_told), "osd.{ours} does not know of the new release: {}", d.said(&format!("osd.{ours}")));
+        ensure!(release_of(&d, ours)? == "reef", "osd.{ours} says another release than it booted with");
     }
+    d.must("ceph osd down 0")?;
+    d.wait("ceph osd metadata 0", "the new release of osd.0", |out| out.contains("\"tentacle\""))?;
+    d.wait_up(3)?;
+    clean(&d, "clean groups with osd.0 again")?;
+    d.end("osd.1")?;
+    d.wait_up(2)?;
+    d.start("osd.1")?;
+    d.wait_up(3)?;
+    clean(&d, "clean groups with osd.1 again")?;
     one_version(&d)?;
     d.must("ceph osd require-osd-release tentacle")?;
     requires(&d, "tentacle")?;

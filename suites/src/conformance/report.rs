@@ -44,8 +44,6 @@ const NOTES: &str = "
 - `mirror` has stock rbd-mirror between ours and a stock cluster, each way, and between two of ours;
   `multisite` has a zone of stock radosgw before each. `nfs` and `smb` have NFS-Ganesha 4.3 and Samba 4.17,
   with libcephfs of 16.2. In all of these gateways and clusters are killed with -9.
-- The options `--s3-tests`, `--pjdfstest`, `--xfstests`, `--ceph-source` and `--go-ceph` name the folders of
-  sources.
 ";
 
 const KERNELS: &str = "

@@ -67,6 +67,8 @@ const EDGES: [(Stage, Stage); 9] = [
 pub struct BootState {
     stage: Stage,
     pub info: BootInfo,
+    /// The metadata of the next boot, if they are others: monitors take them from a boot alone.
+    next_metadata: Option<Vec<(String, String)>>,
     /// First epoch that showed this daemon up.
     boot_epoch: Epoch,
     pub up_from: Epoch,
@@ -133,7 +135,12 @@ impl Control {
         }
     }
 
+    /// Boots with this. An OSD that boots or runs keeps its addresses, and its metadata until its next boot.
     pub(crate) fn start_boot(&mut self, info: BootInfo, cx: &mut EventCx<'_>) {
+        if self.boot.stage != Stage::Waiting {
+            self.boot.next_metadata = Some(info.metadata);
+            return;
+        }
         self.boot.info = info;
         self.started = cx.clock.mono;
         self.preboot(cx);
@@ -239,6 +246,9 @@ impl Control {
 
     fn send_boot(&mut self, cx: &mut EventCx<'_>) {
         self.enter(Stage::Booting);
+        if let Some(metadata) = self.boot.next_metadata.take() {
+            self.boot.info.metadata = metadata;
+        }
         let info = &self.boot.info;
         let mut metadata: BTreeMap<String, String> = info.metadata.iter().cloned().collect();
         for (name, value) in [

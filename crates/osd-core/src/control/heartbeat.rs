@@ -4,7 +4,7 @@
 //!  every osd_heartbeat_interval: PING to hb_front and to hb_back of each peer
 //!  nothing heard on one of them for osd_heartbeat_grace ──▶ MOSDFailure to the monitor at that moment, again each interval
 //!  its connection is cut ──▶ PING at once, and after growing waits (see [`super::cut`])
-//!  its port, or that for members' messages, refuses ──▶ MOSDFailure, immediate
+//!  its port, or that for members' messages, refuses ──▶ MOSDFailure, immediate, again each interval
 //!  heard on both again ──▶ MOSDFailure that takes it back
 //! ```
 //! Two OSDs that can't hear each other must not be marked down by the same map, again and again: each would find no other up, boot, and both would begin
@@ -86,6 +86,8 @@ struct Heard {
     front: Answers,
     back: Answers,
     reported: bool,
+    /// When it was reported as refusing connections.
+    refused: Option<Stamp>,
     cut: Cut,
     /// Seconds since 1970 of the last answer; 0: none yet.
     last_s: u32,
@@ -93,7 +95,8 @@ struct Heard {
 
 impl Heard {
     fn new(up_from: Epoch, now: Stamp) -> Self {
-        Self { up_from, front: Answers::new(now), back: Answers::new(now), reported: false, cut: Cut::default(), last_s: 0 }
+        let (front, back) = (Answers::new(now), Answers::new(now));
+        Self { up_from, front, back, reported: false, refused: None, cut: Cut::default(), last_s: 0 }
     }
     /// How long one of the networks has been silent.
     fn silent(&self, now: Stamp) -> Duration {
@@ -226,7 +229,7 @@ impl Control {
         let answers = if net == HbNet::Front { &mut heard.front } else { &mut heard.back };
         answers.note(cx.clock.mono, us as u32);
         if heard.reported && heard.silent(cx.clock.mono) <= grace {
-            heard.reported = false;
+            (heard.reported, heard.refused) = (false, None);
             self.report_failure(from, failure_flag::ALIVE, 0, cx);
         }
         self.boot_if_healthy(cx);
@@ -308,13 +311,17 @@ impl Control {
         let map = &self.map;
         let is_at = |osd: usize| [&map.cluster_addrs, &map.hb_back_addrs, &map.hb_front_addrs].iter().any(|at| at[osd] == *addrs);
         let Some(osd) = map.osds().find(|osd| map.is_up(*osd) && is_at(*osd as usize)) else { return };
-        let up_from = map.osd_info[osd as usize].up_from;
+        let (up_from, interval) = (map.osd_info[osd as usize].up_from, self.heartbeat_interval());
         // One that was never pinged, or not in this life, may be gone all the same.
         let heard = self.heartbeats.peers.entry(osd).or_insert_with(|| Heard::new(up_from, cx.clock.mono));
         if heard.up_from != up_from {
             *heard = Heard::new(up_from, cx.clock.mono);
         }
-        if self.boot.is_active() && !std::mem::replace(&mut heard.reported, true) {
+        // Said again while it refuses: monitors that elect forget what they were about to commit, and by silence alone OSDs of one host
+        // never suffice.
+        let is_due = heard.refused.is_none_or(|at| cx.clock.mono.since(at) >= interval);
+        if self.boot.is_active() && is_due {
+            (heard.reported, heard.refused) = (true, Some(cx.clock.mono));
             self.report_failure(osd, failure_flag::FAILED | failure_flag::IMMEDIATE, 0, cx);
         }
     }

@@ -77,11 +77,14 @@ impl Daemon {
             MonEffect::Connected => {
                 self.later.push_back(OsdEvent::MonConnected);
                 self.start.logged_in = true;
+                self.ask_version(now, out);
                 self.go_on_starting(now, out);
             }
             MonEffect::MonMap | MonEffect::Rotating => self.go_on_starting(now, out),
             MonEffect::Config(config) => self.later.push_back(OsdEvent::MonConfig(config)),
-            MonEffect::Answer(Answer::Version { tid, newest, oldest }) if tid == self.monitor.versions => {
+            MonEffect::Answer(Answer::Version { tid, newest, oldest })
+                if tid == self.monitor.versions && !self.boot_waits_for_version() =>
+            {
                 self.later.push_back(OsdEvent::MapVersions { oldest: oldest as Epoch, newest: newest as Epoch });
             }
             MonEffect::Answer(Answer::Command { tid, result, status, output }) => {

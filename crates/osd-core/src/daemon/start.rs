@@ -81,11 +81,29 @@ pub(super) struct Start {
     /// Commands to send, one after the other.
     commands: VecDeque<Value>,
     asked: Option<Asked>,
+    /// The version that a monitor said last.
+    presented: Option<Presented>,
+    /// A boot waits until the version is known: then the monitors' range of maps is asked again.
+    boot_waits: bool,
 }
 
 impl Start {
     pub fn new(setup: StartSetup) -> Self {
-        Self { setup, stage: Stage::Login, since: Stamp(0), logged_in: false, commands: VecDeque::new(), asked: None }
+        Self {
+            setup,
+            stage: Stage::Login,
+            since: Stamp(0),
+            logged_in: false,
+            commands: VecDeque::new(),
+            asked: None,
+            presented: None,
+            boot_waits: false,
+        }
+    }
+    /// True while a monitor's version is on its way. A question without its answer is asked again in a new session.
+    fn asks_version(&self) -> bool {
+        let queued = self.commands.iter().any(|cmd| cmd["prefix"] == presented::COMMAND);
+        queued || self.asked.as_ref().is_some_and(|asked| asked.prefix == presented::COMMAND)
     }
     pub fn begin(&mut self, now: Stamp) {
         self.since = now;
@@ -104,10 +122,28 @@ impl Daemon {
     pub(super) fn go_on_starting(&mut self, now: Clock, out: &mut Vec<Effect>) {
         match self.start.stage {
             Stage::Login => self.log_in(now, out),
-            Stage::Placing | Stage::Emptying { .. } => self.next_command(now, out),
             Stage::Strays { until } if until <= now.mono => self.begin_empty(now, out),
-            Stage::Strays { .. } | Stage::Booting | Stage::Done => {}
+            Stage::Placing | Stage::Emptying { .. } | Stage::Strays { .. } | Stage::Booting | Stage::Done => self.next_command(now, out),
         }
+    }
+
+    /// A session with a monitor is open, perhaps with another one or one that was upgraded.
+    pub(super) fn ask_version(&mut self, now: Clock, out: &mut Vec<Effect>) {
+        // The login asks by itself.
+        if self.start.stage != Stage::Login && self.knows_squid() && !self.start.asks_version() {
+            self.start.commands.push_front(json!({ "prefix": presented::COMMAND }));
+            self.next_command(now, out);
+        }
+    }
+    /// A monitor of 18.2 is not asked for its version.
+    fn knows_squid(&self) -> bool {
+        features::has(self.monitor.supported, features::SERVER_SQUID)
+    }
+    /// Whether the monitors' range of maps, on which an OSD boots, comes before the version that it boots with. Then it is asked again.
+    pub(super) fn boot_waits_for_version(&mut self) -> bool {
+        let waits = self.start.asks_version() && !self.osd.is_active();
+        self.start.boot_waits |= waits;
+        waits
     }
 
     fn log_in(&mut self, now: Clock, out: &mut Vec<Effect>) {
@@ -125,7 +161,7 @@ impl Daemon {
             return self.stop(Some(format!("its folder belongs to cluster {ours}, the monitor is of {theirs}")), out);
         }
         let id = self.osd.whoami();
-        if features::has(self.monitor.supported, features::SERVER_SQUID) {
+        if self.knows_squid() {
             self.start.commands.push_back(json!({ "prefix": presented::COMMAND }));
         }
         if let Some(class) = &self.start.setup.device_class {
@@ -143,6 +179,9 @@ impl Daemon {
     fn next_command(&mut self, now: Clock, out: &mut Vec<Effect>) {
         if self.start.asked.is_some() {
             return;
+        }
+        if !self.start.asks_version() && std::mem::take(&mut self.start.boot_waits) {
+            self.ask_map_versions(now, out);
         }
         let Some(cmd) = self.start.commands.pop_front() else {
             match self.start.stage {
@@ -175,14 +214,24 @@ impl Daemon {
         }
         self.next_command(now, out);
     }
-    /// The OSD boots as one of its cluster's version.
+    /// The OSD boots as one of its cluster's version, the next time if it is up.
     fn present(&mut self, answer: &[u8], out: &mut Vec<Effect>) {
-        if let Some(version) = Presented::parse(answer) {
-            return version.put(&mut self.start.setup.boot.metadata);
+        let Some(version) = Presented::parse(answer) else {
+            let theirs = String::from_utf8_lossy(answer);
+            let text = format!("the monitor's version is not one that this OSD can present: {:?}", theirs.trim());
+            out.push(Effect::Log { level: Level::Warn, text });
+            return;
+        };
+        version.put(&mut self.start.setup.boot.metadata);
+        let before = self.start.presented.replace(version.clone());
+        if self.start.stage == Stage::Placing || before.as_ref() == Some(&version) {
+            return;
         }
-        let theirs = String::from_utf8_lossy(answer);
-        let text = format!("the monitor's version is not one that this OSD can present: {:?}", theirs.trim());
-        out.push(Effect::Log { level: Level::Warn, text });
+        self.later.push_back(OsdEvent::Boot(Box::new(self.start.setup.boot.clone())));
+        let before = before.unwrap_or_else(Presented::unasked);
+        if let Some(text) = before.rises_to(&version, self.osd.whoami()).filter(|_| self.osd.is_active()) {
+            out.push(Effect::Log { level: Level::Info, text });
+        }
     }
     /// Time passes: an answer may be too late.
     pub(super) fn start_tick(&mut self, now: Clock, out: &mut Vec<Effect>) {

@@ -180,6 +180,11 @@ impl Cluster {
         self.stores.insert(id, node.store);
         self.queues.retain(|(from, to), _| *from != id as OsdId && *to != id as OsdId);
     }
+    /// Messages of this kind that stand still on their way.
+    pub fn on_their_way(&self, from: usize, to: usize, kind: u16) -> usize {
+        let queue = self.queues.get(&(from as OsdId, to as OsdId));
+        queue.map_or(0, |queue| queue.iter().filter(|msg| msg.kind == kind).count())
+    }
     /// What is left of one that was killed goes: it starts with an empty store.
     pub fn empty(&mut self, id: usize) {
         self.stores.remove(&id).expect("it was killed");

@@ -1,12 +1,16 @@
 //! What a daemon does when its monitor and its manager come and go: an OSD with a store in memory, and a monitor and a manager made of single
 //! messages.
 
+use crate::world::parts::first_map;
 use base::{Clock, Rng, Stamp};
 use cephx::Identity;
 use denc::Denc;
-use maps::{MgrMap, MonMap};
+use maps::{MgrMap, MonMap, OsdMap, Release, osd_state};
 use messages::mon_client::{MLogAck, log_level};
-use messages::{MConfig, MLog, MMgrMap, MMgrOpen, MMonCommand, MMonCommandAck, MMonGetVersion, MMonMap, Message, RawMessage};
+use messages::{
+    MConfig, MLog, MMgrMap, MMgrOpen, MMonCommand, MMonCommandAck, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MMonGetVersion,
+    MMonGetVersionReply, MMonMap, MOSDBoot, MOSDMap, Message, RawMessage,
+};
 use objecter::MonClient;
 use osd_core::daemon::{DialFailure, Effect, Event, Location, Network, StartSetup};
 use osd_core::{ConnId, Daemon, Level, Osd, OsdSetup, Peer};
@@ -134,9 +138,49 @@ impl Rig {
     fn answer_with(&mut self, mon: ConnId, result: i32, data: &'static [u8]) -> String {
         let asked = self.sent::<MMonCommand>().pop().expect("a command is asked");
         self.out.clear();
-        let ack = MMonCommandAck { tid: asked.tid, result, status: "as said".into(), data: data.into(), ..Default::default() };
-        self.message(mon, ack.encode(features::SUPPORTED));
+        self.acknowledge(mon, asked.tid, result, data);
         asked.cmd[0].clone()
+    }
+    fn acknowledge(&mut self, mon: ConnId, tid: u64, result: i32, data: &'static [u8]) {
+        let ack = MMonCommandAck { tid, result, status: "as said".into(), data: data.into(), ..Default::default() };
+        self.message(mon, ack.encode(features::SUPPORTED));
+    }
+    /// Device class and place are set, and the OSD is about to boot.
+    fn take_place(&mut self, mon: ConnId) {
+        assert!(self.answer(mon, 0).contains("set-device-class") && self.answer(mon, 0).contains("create-or-move"));
+    }
+    /// The monitor's part from there on, by this map; the boot, if one is sent.
+    fn boot(&mut self, mon: ConnId, map: &OsdMap) -> Option<MOSDBoot> {
+        for _ in 0..8 {
+            let (versions, purged) = (self.sent::<MMonGetVersion>(), self.sent::<MMonGetPurgedSnaps>());
+            if let Some(boot) = self.sent::<MOSDBoot>().pop() {
+                return Some(boot);
+            }
+            self.out.retain(|e| matches!(e, Effect::Log { .. }));
+            for asked in versions {
+                let range = MMonGetVersionReply { handle: asked.handle, version: map.epoch.into(), oldest: 1 };
+                self.message(mon, range.encode(features::SUPPORTED));
+            }
+            for asked in purged {
+                let reply = MMonGetPurgedSnapsReply { start: asked.start, last: asked.last, ..MMonGetPurgedSnapsReply::default() };
+                self.message(mon, reply.encode(features::SUPPORTED));
+            }
+            if self.daemon.osd().map().epoch < map.epoch {
+                self.publish(mon, map);
+            }
+        }
+        None
+    }
+    fn publish(&mut self, mon: ConnId, map: &OsdMap) {
+        let maps = [(map.epoch, map.encode_canonical().0)].into();
+        let m = MOSDMap { fsid: fsid(), maps, newest: map.epoch, trim_lower_bound: 1, ..MOSDMap::default() };
+        self.message(mon, m.encode(features::SUPPORTED));
+    }
+    /// The session is cut, and another one has a monitor with these features.
+    fn log_in_again(&mut self, mon: ConnId, supported: u64) -> ConnId {
+        self.out.clear();
+        self.feed(Event::Reset { conn: mon });
+        self.log_in_at(supported)
     }
 }
 
@@ -300,6 +344,105 @@ fn it_presents_the_version_of_a_cluster_that_is_newer() {
     assert_eq!(r.lines(), ["the monitor's version is not one that this OSD can present: \"ceph version 21.1.0 (8f7a) umbrella (dev)\""]);
     assert!(r.answer(mon, 0).contains("set-device-class") && r.answer(mon, 0).contains("create-or-move"));
     assert!(version(&mut r).contains("18.2.7"));
+}
+
+const TENTACLE: &[u8] = b"ceph version 20.2.4 (8f7a) tentacle (stable)\n";
+const RISEN: &str =
+    "the monitors are of 20.2.4 (tentacle) now, and this OSD says 18.2.7 until it boots again: restart it, or `ceph osd down 3`";
+
+fn releases(boot: &MOSDBoot) -> [Option<&str>; 2] {
+    ["ceph_release", "ceph_version_short"].map(|field| boot.metadata.get(field).map(String::as_str))
+}
+
+/// Monitors take an OSD's version from a boot alone. Until the next one it says the old version everywhere, as a stock OSD does.
+#[test]
+fn an_osd_that_runs_says_the_new_release_from_its_next_boot_on() {
+    let mut r = Rig::new(setup());
+    let mon = r.log_in();
+    r.take_place(mon);
+    let mut map = first_map(4);
+    let boot = r.boot(mon, &map).expect("it boots");
+    assert_eq!(releases(&boot), [None; 2], "the shell's own");
+    (map.epoch, map.osd_state[3]) = (2, osd_state::EXISTS | osd_state::UP);
+    map.osd_info[3].up_from = 2;
+    r.publish(mon, &map);
+    assert!(r.daemon.osd().is_up());
+
+    // Its monitor is upgraded, and then the next one, which has the same to say.
+    let mut mon = mon;
+    for times in [1, 0] {
+        mon = r.log_in_again(mon, features::OSD_SUPPORTED);
+        assert!(r.answer_with(mon, 0, TENTACLE).contains(r#""prefix":"version""#));
+        assert_eq!(r.lines().iter().filter(|line| **line == RISEN).count(), times, "{:?}", r.lines());
+        assert!(version(&mut r).contains("18.2.7"));
+        assert!(r.sent::<MMonGetVersion>().is_empty() && r.sent::<MOSDBoot>().is_empty());
+        r.out.clear();
+    }
+    (map.epoch, map.osd_state[3]) = (3, osd_state::EXISTS);
+    r.publish(mon, &map);
+    let boot = r.boot(mon, &map).expect("no other OSD is there to hear it");
+    assert_eq!(releases(&boot), [Some("tentacle"), Some("20.2.4")]);
+    assert!(version(&mut r).contains("20.2.4"));
+    // The monitor of before is back: it is not asked, and what is said stays.
+    r.log_in_again(mon, features::SUPPORTED);
+    assert!(r.sent::<MMonCommand>().is_empty() && version(&mut r).contains("20.2.4"));
+}
+
+/// The boot has the release of the monitor that takes it, whichever was asked first.
+#[test]
+fn a_monitor_that_changes_its_release_while_an_osd_boots_is_asked_first() {
+    let map = first_map(4);
+    let mut r = Rig::new(setup());
+    let mon = r.log_in();
+    r.take_place(mon);
+    let mon = r.log_in_again(mon, features::OSD_SUPPORTED);
+    let asked = r.sent::<MMonCommand>().pop().expect("the version is asked");
+    assert!(asked.cmd[0].contains(r#""prefix":"version""#));
+    assert_eq!(
+        r.boot(mon, &map).map(|boot| releases(&boot).map(|said| said.map(String::from))),
+        None,
+        "its maps are told before its version"
+    );
+    r.acknowledge(mon, asked.tid, 0, TENTACLE);
+    let boot = r.boot(mon, &map).expect("it boots now");
+    assert_eq!(releases(&boot), [Some("tentacle"), Some("20.2.4")]);
+    assert!(!r.lines().contains(&RISEN), "it never said anything else");
+
+    // It goes again before it has answered, and the next one is asked; one without an answer holds nothing up for ever.
+    let mut r = Rig::new(setup());
+    let mon = r.log_in();
+    r.take_place(mon);
+    let mon = r.log_in_again(mon, features::OSD_SUPPORTED);
+    let mon = r.log_in_again(mon, features::OSD_SUPPORTED);
+    assert_eq!(r.sent::<MMonCommand>().len(), 1, "the same question, asked again");
+    assert!(r.boot(mon, &map).is_none());
+    r.pass(61 * SEC);
+    assert!(r.lines().contains(&"the monitor doesn't answer commands"));
+    assert_eq!(releases(&r.boot(mon, &map).expect("as one of 18.2")), [None; 2]);
+}
+
+/// The OSD is older than the cluster allows.
+#[test]
+fn a_cluster_of_a_later_release_has_the_osd_wait_for_its_update() {
+    let mut map = first_map(4);
+    map.require_osd_release = Release(21);
+    let mut r = Rig::new(setup());
+    let mon = r.log_in_at(features::OSD_SUPPORTED);
+    r.answer_with(mon, 0, b"ceph version 21.1.0 (8f7a) umbrella (stable)");
+    assert!(
+        r.lines().contains(&"the monitor's version is not one that this OSD can present: \"ceph version 21.1.0 (8f7a) umbrella (stable)\"")
+    );
+    r.take_place(mon);
+    assert_eq!(r.boot(mon, &map).map(|boot| boot.osd_features), None);
+    let why = "can't boot: the cluster requires OSDs of release 21, and this one serves up to tentacle (20): update it";
+    assert_eq!(r.lines().iter().filter(|line| **line == why).count(), 1, "{:?}", r.lines());
+    r.pass(60 * SEC);
+    assert!(r.boot(mon, &map).is_none() && r.stopped().is_none(), "it waits");
+    assert!(r.daemon.osd().pgs().next().is_none());
+    // An operator went back, or the map was a mistake.
+    (map.epoch, map.require_osd_release) = (2, Release::TENTACLE);
+    r.publish(mon, &map);
+    assert!(r.boot(mon, &map).is_some());
 }
 
 #[test]

@@ -7,10 +7,13 @@ use bytes::Bytes;
 use denc::Denc;
 use disk::MemDisks;
 use messages::osd_recovery::PushOp;
-use messages::{InOp, MOSDOp, MOSDPGPush, MOSDPGRecoveryDelete, MOSDPGUpdateLogMissing, MOSDRepOp, Message, RawMessage};
+
+use messages::{
+    By, InOp, MOSDMap, MOSDOp, MOSDPGPush, MOSDPGRecoveryDelete, MOSDPGUpdateLogMissing, MOSDRepOp, Message, RawMessage, kind_name,
+};
 #[cfg(debug_assertions)]
 use osd_core::planted::{Bug, plant};
-use osd_core::{ConnId, Effect, Event};
+use osd_core::{ConnId, Effect, Event, Level};
 use store_block::{BlockStore, Config};
 use types::osd_op::{CallArgs, OpCode, PglsArgs, osd_flag, watch_op};
 use types::{CEPH_NOSNAP, CollId, EVersion, GHObject, HObject, LogOp, OsdOp, PgId, PgLogEntry, PgShard, SpgId, Transaction, features};
@@ -159,6 +162,46 @@ fn a_member_takes_no_object_of_another_group() {
     names.iter().for_each(|name| assert_eq!(c.one(name, vec![write_full(b"after")]).unwrap().result, 0));
     c.assert_copies_equal();
     assert_eq!(c.errors, [""; 0]);
+}
+
+/// Messages that only a release after 20.2 reads, of every kind that one OSD has for another, and a monitor's map.
+#[test]
+fn a_message_of_a_newer_version_is_named_and_changes_nothing() {
+    let mut c = Cluster::new(3, 2, 2, 1, 2);
+    let primary = c.primary(GROUP.pgid);
+    let member = 1 - primary as usize;
+    assert_eq!(c.one("before", vec![write_full(b"before")]).unwrap().result, 0);
+    let record = |c: &Cluster| c.nodes[member].as_ref().expect("it runs").osd.store().load_pg(GROUP).unwrap().expect("it is a member");
+    let (before, epoch) = (record(&c), c.map.epoch);
+    let of_peers = (0..2048).filter(|kind| messages::senders(*kind).is_some_and(|row| row.osd == By::PeerOsd));
+    let kinds: Vec<u16> = of_peers.chain([MOSDMap::KIND]).collect();
+    assert!(kinds.len() > 15, "{kinds:?}");
+    for kind in kinds {
+        let msg = RawMessage { kind, version: 200, compat: 200, ..RawMessage::default() };
+        let (whose, event) = if kind == MOSDMap::KIND {
+            ("monitor".into(), Event::Mon(msg))
+        } else {
+            (format!("osd.{primary}"), Event::Osd { osd: primary, msg })
+        };
+        let clock = c.clock();
+        let osd = &mut c.nodes[member].as_mut().expect("it runs").osd;
+        let mut out = Vec::new();
+        osd.handle(event, clock, &mut out);
+        osd.handle(Event::TurnEnd, clock, &mut out);
+        let lines: Vec<&str> =
+            out.iter().filter_map(|e| if let Effect::Log { level: Level::Warn, text } = e { Some(text.as_str()) } else { None }).collect();
+        let [line] = lines[..] else { panic!("{}: {lines:?}", kind_name(kind)) };
+        assert!(line.starts_with(&format!("{whose}: {} that can't be read: ", kind_name(kind))), "{line}");
+        assert!(line.contains("encoded with compat 200, this release reads up to "), "{line}");
+        assert_eq!(out.iter().filter(|e| !matches!(e, Effect::Log { .. })).count(), 0, "{}: {out:?}", kind_name(kind));
+        assert_eq!((record(&c), osd_epoch(&c, member)), (before.clone(), epoch), "{}", kind_name(kind));
+    }
+    assert_eq!(c.one("after", vec![write_full(b"after")]).unwrap().result, 0);
+    c.assert_copies_equal();
+}
+
+fn osd_epoch(c: &Cluster, osd: usize) -> types::Epoch {
+    c.nodes[osd].as_ref().expect("it runs").osd.map().epoch
 }
 
 /// A store that stops at a change ends its OSD, which tells no other member of that change.

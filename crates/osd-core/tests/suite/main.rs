@@ -14,6 +14,7 @@ mod replay;
 mod world;
 
 mod as_stock_did;
+mod as_stock_peers_did;
 mod as_stock_told_its_manager;
 mod backfill;
 mod background_work;

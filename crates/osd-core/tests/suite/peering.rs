@@ -5,7 +5,7 @@ use crate::cluster::{Cluster, POOL};
 use base::Rng;
 use bytes::Bytes;
 use maps::Placement;
-use messages::{InOp, MOSDOp};
+use messages::{InOp, MOSDOp, MOSDPGLog, Message};
 use std::collections::BTreeSet;
 use types::osd_op::OpCode;
 use types::{EntityName, OsdOp, PgId, SpgId};
@@ -156,9 +156,8 @@ fn a_new_member_follows_in_an_interval_that_began_many_maps_ago() {
     assert_logs_agree(&c, "at rest");
 }
 
-/// A primary's log is long on its way to a new member, or the primary's maps are: by then the member keeps no map as old as that of the log, and can't
-/// know that the interval is still the present one: the primary must say it again by the map that it has got since.
-fn a_log_that_came_too_late() -> (Cluster, PgId, usize) {
+/// A group's primary has just sent its log to a new member, and waits for it: the group, the primary and the member.
+fn on_its_way_to_a_new_member() -> (Cluster, PgId, [usize; 2]) {
     let (mut c, pgid, [first, second, new]) = two_of_three();
     c.kill(second);
     c.mark_down(second);
@@ -167,6 +166,14 @@ fn a_log_that_came_too_late() -> (Cluster, PgId, usize) {
     while !(activates(&c) && c.map.pg_to_up_acting(pgid, &mut Placement::default()).acting.contains(&(new as i32))) {
         assert!(c.step(), "{:?}", c.states());
     }
+    (c, pgid, [first, new])
+}
+
+/// A primary's log is long on its way to a new member, or the primary's maps are. By then the member keeps no map as old as that of the
+/// log, and can't know that the interval is still the present one: the primary must say it again by the map that it has got since.
+fn a_log_that_came_too_late() -> (Cluster, PgId, usize) {
+    let (mut c, pgid, [first, new]) = on_its_way_to_a_new_member();
+    let activates = |c: &Cluster| c.states().contains(&format!("{first}:{} Activating", SpgId::whole(pgid)));
     c.cut.insert((first as i32, new as i32));
     c.lagging.insert(first);
     for _ in 0..60 {
@@ -186,6 +193,19 @@ fn a_log_by_a_map_that_a_new_member_no_longer_keeps_is_sent_again() {
     assert!(c.is_active(pgid), "{:?}", c.states());
     assert_eq!(c.read("o").unwrap(), b"1");
     assert_logs_agree(&c, "at rest");
+}
+/// A stock member that has started and gets the log again cuts its own back to it: it lacks the writes since, and ends at the next one.
+#[test]
+fn a_log_is_sent_once_while_its_member_can_place_it() {
+    let (mut c, _, [first, new]) = on_its_way_to_a_new_member();
+    c.cut.insert((first as i32, new as i32));
+    let mut sent = Vec::new();
+    for _ in 0..60 {
+        c.publish(|m| m.flags ^= maps::map_flags::NOSCRUB);
+        c.settle();
+        sent.push(c.on_their_way(first, new, MOSDPGLog::KIND));
+    }
+    assert_eq!((sent[0], sent[40], sent[59]), (1, 1, 2), "once more when it is too old: {sent:?}");
 }
 /// Then its own log can't be read, and a group that is activating for ever serves nobody.
 #[test]

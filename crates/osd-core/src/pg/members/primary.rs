@@ -35,8 +35,11 @@ impl Members {
             self.tell(record).start(member, bring, entries, lease, cx);
         }
     }
-    /// Tells members that have not answered to start the interval once more, if the map is a newer one by now. A new member drops a log whose map is
-    /// older than all that it keeps: it can't know that the interval of that map is the present one. A member that has started ignores it.
+    /// Tells members that have not answered to start the interval once more, if the map is much newer by now. A new member drops a log
+    /// whose map is older than all that it keeps: it can't know that the interval of that map is the present one.
+    ///
+    /// Not before: a stock member that has started takes a log that comes behind writes for the group's present one. It cuts its own log
+    /// back to that one, and lacks the writes that it has acknowledged since.
     pub(in crate::pg) fn activate_again(&mut self, pool: &PgPool, record: &Record, cx: &mut Cx<'_>) {
         let late = self.peering.told_by_older_map();
         if late.is_empty() {

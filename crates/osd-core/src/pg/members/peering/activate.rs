@@ -1,10 +1,14 @@
 //! How a group becomes active: each member starts the interval, and says so when that is durable there.
 
 use super::{Bring, PeerOut, Peering, State};
+use crate::map_cache::FULLS_MAX;
 use crate::pg::backend::layout::there;
 use crate::pg::record::Record;
 use base::Stamp;
 use types::{EVersion, Epoch, PgShard};
+
+/// Maps after which the word to start is said again. Every member keeps the maps of so many epochs and can place a word of any of them.
+const AGAIN_AFTER: Epoch = FULLS_MAX as Epoch;
 
 impl Peering {
     /// Starts the interval as its primary.
@@ -75,9 +79,9 @@ impl Peering {
         self.activating.iter().copied()
     }
 
-    /// Other members that have not activated, and what each was sent, if that was sent by a map of before the present one.
+    /// Other members that have not activated, and what each was sent, if that was sent by a map that a member may not keep any more.
     pub fn told_by_older_map(&self) -> Vec<(PgShard, Bring)> {
-        if self.state != State::Activating || self.told_by >= self.mapping.epoch {
+        if self.state != State::Activating || self.mapping.epoch < self.told_by + AGAIN_AFTER {
             return Vec::new();
         }
         self.activating().filter_map(|member| Some((member, self.peers.get(&member)?.brought?))).collect()
