@@ -1,5 +1,6 @@
 //! The command line, as types.
 
+use crate::pinned::Pin;
 use crate::services::args::ServiceArgs;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::net::{IpAddr, SocketAddr};
@@ -124,8 +125,17 @@ pub struct Up {
     /// Where objects are kept. Default: on disk (`block`).
     #[arg(long, value_enum)]
     pub store: Option<StoreKind>,
+    /// Where data are kept: a file, a block device, or a folder on one. Default: a file in the OSD's folder. A file or device that is
+    /// named once has equal shares for all OSDs, settled when they are made. Several: OSDs spread over the devices, with all that
+    /// belongs to them, and a new cluster keeps no two copies on one device.
+    #[arg(long)]
+    pub data: Vec<PathBuf>,
+    /// OSDs on each device of --data, settled when they are made: a number, or `auto`, which goes by the machine's cores, one on a
+    /// rotating disk and four at most. Default: --osds divided by the devices, or one.
+    #[arg(long, value_name = "N|auto", value_parser = parse_per_device, requires = "data")]
+    pub osds_per_device: Option<PerDevice>,
     #[command(flatten)]
-    pub devices: Devices,
+    pub parts: Parts,
     /// How clients log in: with keys (`cephx`), or not at all.
     #[arg(long, value_enum, default_value_t = Auth::Cephx)]
     pub auth: Auth,
@@ -170,6 +180,10 @@ pub struct Up {
     /// Microseconds for which an idle OSD polls for work before it sleeps: lower latency for more CPU time.
     #[arg(long, default_value_t = 0)]
     pub spin_us: u64,
+    /// Bind each OSD to the CPUs of its device's NUMA node (`node`), or to one CPU of its own (`core`). Without effect where the machine
+    /// has one node, or no more CPUs than OSDs.
+    #[arg(long, value_enum, value_name = "node|core")]
+    pub pin: Option<Pin>,
     /// OSDs answer from what a request says and keep nothing: the floor of any measurement.
     #[arg(long, hide = true)]
     pub null: bool,
@@ -224,9 +238,16 @@ impl Web {
 /// Where a block store lies; settled when it is made.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Devices {
-    /// A file or block device for data. Default: a file in the OSD's folder. Several OSDs get equal shares, settled when they are made.
+    /// A file or block device for data. Default: a file in the OSD's folder.
     #[arg(long)]
     pub data: Option<PathBuf>,
+    #[command(flatten)]
+    pub parts: Parts,
+}
+
+/// The parts of a block store besides the data, and the size of files.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Parts {
     /// A file or block device for the log (WAL), which each write waits for: a fast one makes writes fast.
     #[arg(long)]
     pub wal: Option<PathBuf>,
@@ -239,14 +260,36 @@ pub struct Devices {
     pub size: Option<u64>,
 }
 
+/// How many OSDs a device has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PerDevice {
+    Auto,
+    Count(u32),
+}
+
+fn parse_per_device(text: &str) -> Result<PerDevice, String> {
+    match text.parse() {
+        _ if text == "auto" => Ok(PerDevice::Auto),
+        Ok(count @ 1..=64) => Ok(PerDevice::Count(count)),
+        _ => Err("give a number from 1 to 64, or auto".into()),
+    }
+}
+
+impl Up {
+    /// The places of the parts of a store, where one is named for all OSDs.
+    pub fn devices(&self) -> Devices {
+        Devices { data: self.data.first().cloned(), parts: self.parts.clone() }
+    }
+}
+
 impl Devices {
     /// True if a place for any part of the store was named.
     pub fn is_placed(&self) -> bool {
-        [&self.data, &self.wal, &self.meta].into_iter().any(Option::is_some)
+        [&self.data, &self.parts.wal, &self.parts.meta].into_iter().any(Option::is_some)
     }
     /// An existing store stays where it was made: another place is an error.
     pub fn refuse_others(&self, folder: &std::path::Path) -> anyhow::Result<()> {
-        for (role, given) in [("data", &self.data), ("wal", &self.wal), ("meta", &self.meta)] {
+        for (role, given) in [("data", &self.data), ("wal", &self.parts.wal), ("meta", &self.parts.meta)] {
             let Some(given) = given else { continue };
             // A device that is gone says nothing: its OSD does not start, and that says why.
             let Ok(now) = folder.join(role).canonicalize() else { continue };
@@ -262,7 +305,7 @@ impl Devices {
     /// A memory store takes none of this: an error says so.
     pub fn refuse(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
-            !self.is_placed() && self.size.is_none(),
+            !self.is_placed() && self.parts.size.is_none(),
             "--data, --wal, --meta and --size are a block store's: start without --store mem"
         );
         Ok(())
@@ -302,6 +345,9 @@ pub struct MonArgs {
     /// For how many OSDs a new cluster makes keys.
     #[arg(long, default_value_t = 1)]
     pub osds: u32,
+    /// Over how many devices a new cluster's OSDs are spread, if some share one: no two copies lie on one device.
+    #[arg(long)]
+    pub devices: Option<u32>,
     /// A new cluster is for tests and trials: pools can be deleted, and nothing warns of pools with one copy.
     #[arg(long)]
     pub dev: bool,
@@ -317,20 +363,37 @@ pub struct RestoreMon {
 /// What is done with an OSD instead of running it.
 #[derive(Debug, Subcommand)]
 pub enum OsdAction {
-    /// Give a broken disk's OSD a new, empty store, while `humboldt up` serves: the same number, filled from the other copies.
+    /// Give a broken disk's OSDs new, empty stores, while `humboldt up` serves: the same numbers, filled from the other copies.
     Replace(Replace),
+    /// Show which OSDs share a device, and which pools may keep two copies on one. Can convert the CRUSH map so that none does: says
+    /// what would move, and does it only with --yes-i-really-mean-it. Works with stock monitors, too.
+    Devices(OsdDevices),
 }
 
 #[derive(Debug, clap::Args)]
 pub struct Replace {
-    /// The OSD's number.
-    pub id: i32,
+    /// The OSD's number; of a device that several OSDs shared, all of them, so that they share the new one (--data).
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<i32>,
     /// The cluster's folder, which `humboldt up` serves.
     #[arg(long, default_value = "humboldt-data")]
     pub dir: PathBuf,
     #[command(flatten)]
     pub devices: Devices,
     /// Do it although data are lost by it, as far as the cluster knows.
+    #[arg(long)]
+    pub yes_i_really_mean_it: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct OsdDevices {
+    /// The cluster's ceph.conf.
+    #[arg(long, short = 'c', env = "CEPH_CONF", default_value = "humboldt-data/ceph.conf")]
+    pub conf: PathBuf,
+    /// The client's name; it must be allowed to change the CRUSH map, if that is asked for.
+    #[arg(long, short = 'n', default_value = "client.admin")]
+    pub name: String,
+    /// Convert the CRUSH map: a bucket for each device, and rules that choose among devices. Data move.
     #[arg(long)]
     pub yes_i_really_mean_it: bool,
 }
@@ -378,6 +441,12 @@ pub struct OsdArgs {
     /// Register with the admin's key although there is a data folder, and say when it is up.
     #[arg(long, hide = true)]
     pub register: bool,
+    /// Where the OSD stands in the CRUSH map (`device=a host=b root=default`), in place of `crush location` of ceph.conf.
+    #[arg(long, hide = true, value_name = "PLACE")]
+    pub crush_location: Option<String>,
+    /// Run on these CPUs alone, such as 0-3,8: those of the device's NUMA node.
+    #[arg(long, hide = true, value_name = "CPUS")]
+    pub cpus: Option<String>,
     /// The address to listen on. Default: by `public addr` or `public network` of ceph.conf, else the one that reaches the monitor.
     #[arg(long)]
     pub listen: Option<IpAddr>,

@@ -33,13 +33,15 @@ pub struct MonStart<'a> {
     pub key_type: KeyKind,
     /// OSDs that have keys.
     pub osds: u32,
+    /// Over how many devices those of a new cluster are spread, if some share one.
+    pub devices: Option<u32>,
     pub web: &'a Web,
     pub dev: bool,
 }
 
 /// Opens or makes the cluster in `dir`, and starts its monitor. Writes `ceph.conf`.
 pub fn start_mon(dir: &Path, with: &MonStart<'_>) -> Result<Monitor> {
-    let MonStart { listen, auth, allow_insecure_network, secure, key_type, osds, web, dev } = *with;
+    let MonStart { listen, auth, allow_insecure_network, secure, key_type, osds, devices, web, dev } = *with;
     anyhow::ensure!(
         auth == mon::AuthMode::Cephx || listen.ip().is_loopback() || allow_insecure_network,
         "--auth none lets whatever reaches {} do everything: give --auth cephx, an address of this machine alone (127.0.0.1), or \
@@ -55,7 +57,7 @@ pub fn start_mon(dir: &Path, with: &MonStart<'_>) -> Result<Monitor> {
     check_ports(listen, http.as_ref())?;
     let owned = |(s, n, v): &(&str, &str, &str)| (s.to_string(), n.to_string(), v.to_string());
     let config = if dev { mon::DEV_SETTINGS.iter().map(owned).collect() } else { Vec::new() };
-    let options = mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, config, secure };
+    let options = mon::MkfsOptions { auth, key_type: key_type.key_type(), listen, osds, devices, config, secure };
     let cluster = mon::open_or_mkfs(dir, &options, || crate::stores::refuse_orphans(dir))?;
     crate::stores::refuse_strangers(dir, cluster.fsid)?;
     let (fsid, keyring, is_new, modes) = (cluster.fsid, cluster.keyring.clone(), cluster.is_new, cluster.modes.clone());
@@ -99,6 +101,7 @@ fn serve(args: &MonArgs) -> Result<()> {
         secure: args.secure,
         key_type: args.key_type,
         osds: args.osds,
+        devices: args.devices,
         web: &args.web,
         dev: args.dev,
     };
@@ -141,6 +144,7 @@ pub fn osd_config(id: i32, monitor: EntityAddrVec, listen: IpAddr, store: StoreC
         store,
         location: vec![("host".into(), host), ("root".into(), "default".into())],
         options: Vec::new(),
+        cpus: None,
         spin_us: 0,
         admin_socket: mon::admin_socket(dir, &format!("osd.{id}")),
         data_dir: dir.display().to_string(),

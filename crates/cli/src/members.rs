@@ -6,6 +6,7 @@
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use client::{ClientError, Cluster, setup};
+use maps::device;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LONG_PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the map knows of an OSD.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     pub uuid: Uuid,
     pub is_destroyed: bool,
@@ -27,6 +28,8 @@ pub struct Known {
     pub is_up: bool,
     /// The epoch in which it came up last.
     pub up_from: u32,
+    /// The `device` bucket that it stands below.
+    pub device: Option<String>,
 }
 
 /// Every OSD that exists in the map.
@@ -65,6 +68,7 @@ pub fn of(map: &maps::OsdMap) -> Members {
         is_stopped: map.is_down(osd) && map.state(osd) & maps::osd_state::STOP != 0,
         is_up: map.is_up(osd),
         up_from: map.osd_info[osd as usize].up_from,
+        device: device::above(&map.crush, osd).and_then(|device| map.crush.item_name(device)).map(str::to_owned),
     };
     map.osds().map(|osd| (osd, known(osd))).collect()
 }
@@ -102,6 +106,26 @@ pub fn write_keyring(conf: &Path, entity: &str, caps: &[&str], path: &Path) -> R
     let words = json!({ "prefix": "auth get-or-create", "entity": entity, "caps": caps });
     let keyring = ask_once(conf, async |cluster| command(cluster, words, Bytes::new()).await)?;
     disk::update_file(path, &keyring, 0o600).with_context(|| path.display().to_string())
+}
+
+/// A CRUSH map's words about devices that OSDs share.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ByDevice {
+    /// It has the bucket type.
+    pub has_buckets: bool,
+    /// Copies of some pool are chosen among OSDs, whatever these share.
+    pub chooses_osds: bool,
+}
+
+/// The map's knowledge when `up` starts.
+pub fn look_at_start(conf: &Path) -> Result<(Members, ByDevice)> {
+    ask(conf, async |cluster| {
+        cluster.wait_for_newest_map().await?;
+        let map = cluster.map();
+        let by_osd = device::rules_by_osd(&map.crush);
+        let chooses_osds = map.pools.values().any(|pool| pool.size > 1 && by_osd.contains(&u32::from(pool.crush_rule)));
+        Ok((of(&map), ByDevice { has_buckets: device::kind(&map.crush).is_some(), chooses_osds }))
+    })
 }
 
 /// What the map knows now.

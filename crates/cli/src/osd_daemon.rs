@@ -8,13 +8,14 @@ use crate::args::{OsdAction, OsdArgs, StoreKind};
 use crate::daemons::{UP_TIMEOUT, key_of, osd_config};
 use crate::folder::Folder;
 use crate::memory::{Asked, Memory};
-use crate::{networks, signals};
+use crate::{networks, replace, shared_devices, signals};
 use anyhow::{Context, Result, anyhow, bail};
 use cephx::Keyring;
+use maps::device::DEVICE;
 use net::modes::Modes;
 use objecter::conf::Conf;
 use osd::store::{BLOCK, MEM, MEM_DEFAULT};
-use osd::{Admin, DataDir, Deployment, StoreConfig};
+use osd::{Admin, DataDir, Deployment, OsdConfig, StoreConfig};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use types::{EntityAddrVec, EntityKind, EntityText, OsdId, Uuid};
@@ -25,8 +26,10 @@ pub const STORE_FAILED: u8 = 74;
 pub const STORE_DAMAGED: u8 = 65;
 
 pub fn osd(args: &OsdArgs) -> Result<()> {
-    if let Some(OsdAction::Replace(args)) = &args.action {
-        return crate::replace::replace(args);
+    match &args.action {
+        Some(OsdAction::Replace(args)) => return replace::replace(args),
+        Some(OsdAction::Devices(args)) => return shared_devices::devices(args),
+        None => {}
     }
     let id = args.id.context("--id is required")?;
     let name = EntityText::new(EntityKind::OSD, id.to_string());
@@ -71,18 +74,13 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
     config.options = options(&conf);
     config.deployment = deployment(&conf, listen)?;
     config.deployment.start_empty = args.start_empty;
-    if let Some(location) = conf.get("crush location") {
+    config.cpus = args.cpus.clone();
+    if let Some(location) = args.crush_location.clone().or_else(|| conf.get("crush location")) {
         config.location = location_of(&location, &config.location);
     }
 
     if let Some((made, _)) = &folder {
-        config.deployment.osd_fsid = Some(made.osd_fsid);
-        config.deployment.cluster_fsid = Some(made.cluster_fsid);
-        config.data_dir = data.display().to_string();
-        config.ports_file = Some(data.join("ports"));
-        if !made.device_class.is_empty() {
-            config.deployment.device_class.clone_from(&made.device_class);
-        }
+        is_of(&mut config, made);
     }
     let registers = folder.is_none() || args.register;
     if method(&conf, "cluster") {
@@ -102,6 +100,17 @@ pub fn osd(args: &OsdArgs) -> Result<()> {
     }
     signals::wait(|| handle.is_finished())?;
     handle.stop()
+}
+
+/// The OSD has the identity that its folder holds.
+fn is_of(config: &mut OsdConfig, made: &DataDir) {
+    config.deployment.osd_fsid = Some(made.osd_fsid);
+    config.deployment.cluster_fsid = Some(made.cluster_fsid);
+    config.data_dir = made.path.display().to_string();
+    config.ports_file = Some(made.path.join("ports"));
+    if !made.device_class.is_empty() {
+        config.deployment.device_class.clone_from(&made.device_class);
+    }
 }
 
 /// Memory of this process, as its options or ceph.conf have it.
@@ -212,15 +221,30 @@ fn options(conf: &Conf) -> Vec<(String, String)> {
     keys.into_iter().filter_map(|key| Some((key.clone(), conf.get(key)?))).collect()
 }
 
-/// `root=default rack=a host=b`: as written, with the host and root that lack.
+/// `root=default rack=a host=b`: as written, with the root that lacks. `device=a` alone stays so: a stock monitor, for which types are
+/// ordered by their numbers, would take an OSD that names more out of its device.
 fn location_of(text: &str, default: &[(String, String)]) -> Vec<(String, String)> {
     let words = text.split([' ', ',', ';', '\t']).filter_map(|w| w.split_once('='));
     let mut all: Vec<(String, String)> = words.map(|(k, v)| (k.trim().to_string(), v.trim().to_string())).collect();
     if all.is_empty() {
         return default.to_vec();
     }
-    if !all.iter().any(|(kind, _)| kind == "root") {
+    if !all.iter().all(|(kind, _)| kind == DEVICE) && !all.iter().any(|(kind, _)| kind == "root") {
         all.push(("root".into(), "default".into()));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_gets_its_root_unless_it_is_a_device() {
+        let of =
+            |text: &str| location_of(text, &[("host".into(), "h".into())]).into_iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>();
+        assert_eq!(of("rack=a host=b"), ["rack=a", "host=b", "root=default"]);
+        assert_eq!(of("root=r host=b"), ["root=r", "host=b"]);
+        assert_eq!((of("device=a"), of("")), (vec!["device=a".to_string()], vec!["host=h".to_string()]));
+    }
 }

@@ -6,6 +6,7 @@ use crate::folder::Folder;
 use crate::keeper::{Daemon, Ended, Form};
 use crate::osd_daemon::{STORE_DAMAGED, STORE_FAILED};
 use crate::ready::Health;
+use crate::spread::Spread;
 use crate::stores::OsdStore;
 use crate::{kept, services, signals, stores, up};
 use anyhow::{Context, Result, anyhow, bail};
@@ -150,11 +151,14 @@ impl Drop for Process {
     }
 }
 
-fn monitor_command(program: &Path, args: &Up, folder: &Folder, osds: u32) -> Command {
+fn monitor_command(program: &Path, args: &Up, folder: &Folder, osds: u32, devices: Option<u32>) -> Command {
     let mut cmd = Command::new(program);
     cmd.arg("mon").arg("--dir").arg(&folder.dir);
     cmd.args(["--auth", args.auth.mode().name(), "--key-type", args.key_type.name(), "--listen", &args.listen.to_string()]);
     cmd.args(["--port", &args.port.to_string(), "--osds", &osds.to_string()]);
+    if let Some(devices) = devices {
+        cmd.args(["--devices", &devices.to_string()]);
+    }
     cmd.args(args.web.words()).args(args.dev.then_some("--dev"));
     cmd.args(args.allow_insecure_network.then_some("--allow-insecure-network"));
     cmd.args(args.secure.then_some("--secure"));
@@ -192,6 +196,13 @@ impl Form for Processes<'_> {
         if let Some(limit) = store.memory_limit {
             cmd.args(["--memory-limit", &limit.to_string()]);
         }
+        if let Some(device) = &store.device {
+            let place = format!("device={device} host={} root=default", client::setup::hostname());
+            cmd.args(["--crush-location", &place]);
+        }
+        if let Some(cpus) = &store.cpus {
+            cmd.args(["--cpus", cpus]);
+        }
         if args.null {
             cmd.arg("--null");
         }
@@ -214,11 +225,12 @@ fn start_monitor(cmd: Command) -> Result<(Process, String)> {
     }
 }
 
-pub fn up(args: &Up, folder: &Folder, asked: services::Asked, health: &Health, started: Instant) -> Result<()> {
+pub fn up(args: &Up, folder: &Folder, spread: Option<Spread>, asked: services::Asked, health: &Health, started: Instant) -> Result<()> {
     let dir = &folder.dir;
     let is_new = !dir.join("mon.redb").exists();
     let program = std::env::current_exe().context("this program's own path")?;
-    let cmd = monitor_command(&program, args, folder, stores::osd_count(args, dir));
+    let (osds, devices) = (stores::osd_count(args, dir, spread.as_ref()), spread.as_ref().and_then(Spread::shared));
+    let cmd = monitor_command(&program, args, folder, osds, devices);
     let (mut mon, line) = start_monitor(cmd)?;
     let addr = line.rsplit(' ').next().unwrap_or_default().trim().parse().context("the monitor says where it serves")?;
     let conf_path = dir.join("ceph.conf");
@@ -227,7 +239,8 @@ pub fn up(args: &Up, folder: &Folder, asked: services::Asked, health: &Health, s
     let fsid = conf.get("fsid").and_then(|f| types::Uuid::parse(&f)).context("the monitor's ceph.conf has an fsid")?;
     let mon_ended = std::cell::RefCell::new(&mut mon);
     let form = Processes { program, args, dir };
-    let begun = up::start_osds(args, dir, fsid, form, is_new, started, || mon_ended.borrow_mut().status().is_some());
+    let begin = up::Begin { args, dir, cluster_fsid: fsid, is_new, spread, started };
+    let begun = up::start_osds(begin, form, || mon_ended.borrow_mut().status().is_some());
     let (mut osds, kept) = begun?;
     folder.keep();
     up::announce(started.elapsed(), dir, addr, args, (osds.running(), osds.count()), kept);

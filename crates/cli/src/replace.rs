@@ -11,11 +11,14 @@ use crate::args::Replace;
 use crate::daemons::{UP_TIMEOUT, key_of};
 use crate::keeper::{held_file, hold_file};
 use crate::members::{self, Members, command};
+use crate::spread::folder_on;
 use crate::stores::{fresh_uuid, new_store};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use client::Cluster;
+use osd::NewStore;
 use osd::data_dir::{Found, look};
+use osd::store::Share;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -28,16 +31,26 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(200);
 
 pub fn replace(args: &Replace) -> Result<()> {
-    let (id, conf) = (args.id, args.dir.join("ceph.conf"));
+    let conf = args.dir.join("ceph.conf");
     let dir = args.dir.canonicalize().with_context(|| format!("{}: give the cluster's folder with --dir", args.dir.display()))?;
-    ensure!(id >= 0, "osd.{id} is no OSD: give the number that `humboldt ceph osd tree` shows");
+    for (n, id) in args.ids.iter().enumerate() {
+        ensure!(
+            *id >= 0 && !args.ids[..n].contains(id),
+            "osd.{id} is no OSD, or named twice: give numbers that `humboldt ceph osd tree` shows"
+        );
+    }
     ensure!(is_served(&dir)?, "no `humboldt up` serves {}: start it first; it serves without the disk", dir.display());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     tokio::task::LocalSet::new().block_on(&runtime, async {
         let cluster = members::connect(&conf, PATIENCE).await?;
-        let work = Work { id, dir, cluster, args };
-        let done = work.run().await;
-        work.cluster.shutdown();
+        let mut done = Ok(());
+        for (index, id) in args.ids.iter().enumerate() {
+            if done.is_ok() {
+                let share = Share { index: index as u64, of: args.ids.len() as u64 };
+                done = Work { id: *id, share, dir: dir.clone(), cluster: &cluster, args }.run().await;
+            }
+        }
+        cluster.shutdown();
         done
     })
 }
@@ -81,8 +94,10 @@ impl Drop for Hold {
 
 struct Work<'a> {
     id: OsdId,
+    /// Its part of the new device.
+    share: Share,
     dir: PathBuf,
-    cluster: Cluster,
+    cluster: &'a Cluster,
     args: &'a Replace,
 }
 
@@ -102,14 +117,14 @@ impl Work<'_> {
             format!("osd.{id} does not end: if it hangs on its disk, stop `humboldt up` and start it again, then run this once more")
         })?;
         let destroy = json!({ "prefix": "osd destroy-actual", "id": id, "yes_i_really_mean_it": true });
-        command(&self.cluster, destroy, Bytes::new()).await?;
+        command(self.cluster, destroy, Bytes::new()).await?;
         if let Some(aside) = set_aside(&folder)? {
             say::println!("the folder of the old disk is {} now: remove it when nothing of it is wanted any more", aside.display());
         }
         let cluster_fsid = self.cluster.fsid().context("the monitor does not say which cluster it is of")?;
         let osd_fsid = fresh_uuid();
         disk::create_dirs(&folder).with_context(|| format!("making {}", folder.display()))?;
-        let new = new_store(&self.args.devices, &folder, members.len() as u32)?;
+        let new = self.new_store(&folder, members.len() as u32)?;
         let made = osd::store::mkfs(&folder, id, osd_fsid, cluster_fsid, &new, "").context("making a store")?;
         self.register(made.osd_fsid).await?;
         drop(hold);
@@ -118,6 +133,20 @@ impl Work<'_> {
             .with_context(|| format!("osd.{id} has its new store, and does not come up: see what `humboldt up` says of it"))?;
         say::println!("osd.{id} is up on a new store, {osd_fsid}; `humboldt ceph -s` shows how it is filled");
         Ok(())
+    }
+
+    /// A store in its folder or on the device that is named; if that is a folder, or several OSDs share it, with all that belongs to it.
+    fn new_store(&self, folder: &Path, osds: u32) -> Result<NewStore> {
+        let mut new = new_store(&self.args.devices, folder, osds)?;
+        let Some(data) = new.data.clone().filter(|data| self.share.of > 1 || data.is_dir()) else { return Ok(new) };
+        if data.is_dir() {
+            let at = folder_on(&data.canonicalize()?, self.id);
+            disk::create_dirs(&at).with_context(|| format!("making {}", at.display()))?;
+            new.data = Some(at);
+        }
+        new.together = Some(self.share);
+        new.share = (new.wal.is_some() || new.meta.is_some()).then_some(self.share);
+        Ok(new)
     }
 
     async fn members(&self) -> Result<Members> {
@@ -160,7 +189,7 @@ impl Work<'_> {
     /// The groups, and how many of them have no copy that serves.
     async fn groups(&self) -> Result<(Vec<Group>, usize)> {
         let brief = json!({ "prefix": "pg dump", "dumpcontents": ["pgs_brief"], "format": "json" });
-        let text = command(&self.cluster, brief, Bytes::new()).await?;
+        let text = command(self.cluster, brief, Bytes::new()).await?;
         let json: Value = serde_json::from_slice(&text).context("the answer to pg dump")?;
         let rows = json["pg_stats"].as_array().or(json.as_array()).cloned().unwrap_or_default();
         let groups: Vec<Group> = rows.iter().map(Group::of).collect();
@@ -175,7 +204,7 @@ impl Work<'_> {
         let key = key_of(&name, std::slice::from_ref(&path))?.map(|auth| auth.key.to_base64());
         let secrets = key.map_or(Bytes::new(), |key| json!({ "cephx_secret": key }).to_string().into());
         let new = json!({ "prefix": "osd new", "uuid": osd_fsid.to_string(), "id": self.id.to_string() });
-        command(&self.cluster, new, secrets).await.map(drop)
+        command(self.cluster, new, secrets).await.map(drop)
     }
 }
 

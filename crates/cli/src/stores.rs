@@ -1,13 +1,15 @@
 //! The stores of a cluster's OSDs: `DIR/osd.N`, found or made.
 
-use crate::args::{Devices, StoreKind, Up};
+use crate::args::{Devices, Parts, StoreKind, Up};
 use crate::members::{Known, Members};
 use crate::memory::{Asked, Memory};
+use crate::spread::{Place, Spread, folder_on};
 use anyhow::{Context, Result, bail};
+use osd::beneath::Beneath;
 use osd::data_dir::Found;
 use osd::store::{BLOCK, CACHE_DEFAULT, Share, size_default};
 use osd::{DataDir, NewStore, Spare, StoreConfig};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use tokio::sync::watch;
 use types::{OsdId, Uuid};
@@ -23,31 +25,52 @@ pub struct OsdStore {
     pub memory_limit: Option<u64>,
     /// Memory that this process can spare for it, if that is bounded.
     pub spare: Option<watch::Receiver<Spare>>,
+    /// The `device` bucket that it is to stand below.
+    pub device: Option<String>,
+    /// CPUs that it is to run on alone.
+    pub cpus: Option<String>,
 }
 
 /// For how many OSDs the cluster in `dir` has keys, before its map is known.
-pub fn osd_count(args: &Up, dir: &Path) -> u32 {
-    let found = || osd_folders(dir).last().map_or(1, |(id, _)| *id as u32 + 1);
-    args.osds.unwrap_or_else(found)
+pub fn osd_count(args: &Up, dir: &Path, spread: Option<&Spread>) -> u32 {
+    let there: BTreeSet<OsdId> = osd_folders(dir).into_iter().map(|(id, _)| id).collect();
+    let made = spread.into_iter().flat_map(|spread| spread.fresh(&there).into_keys()).max();
+    let found = there.last().copied().max(made).map_or(1, |last| last as u32 + 1);
+    args.osds.map_or(found, |osds| if spread.is_some() { osds.max(found) } else { osds })
 }
 
-/// The OSDs that `up` keeps: as many as are asked for, else those that have a folder or are in the map, else one.
-pub fn members(args: &Up, dir: &Path, known: &Members) -> Vec<OsdId> {
-    if let Some(osds) = args.osds {
+/// The OSDs that `up` keeps: as many as are asked for, else those that have a folder, are in the map or are to be made, else one.
+pub fn members(args: &Up, dir: &Path, known: &Members, places: &BTreeMap<OsdId, Place>) -> Vec<OsdId> {
+    if let Some(osds) = args.osds.filter(|_| places.is_empty()) {
         return (0..osds as OsdId).collect();
     }
-    let all: BTreeSet<OsdId> = osd_folders(dir).into_iter().map(|(id, _)| id).chain(known.keys().copied()).collect();
+    let there = osd_folders(dir).into_iter().map(|(id, _)| id).chain(known.keys().copied());
+    let all: BTreeSet<OsdId> = there.chain(places.keys().copied()).collect();
     if all.is_empty() { vec![0] } else { all.into_iter().collect() }
 }
 
 /// The folders of OSDs in `dir`.
-fn osd_folders(dir: &Path) -> Vec<(i32, PathBuf)> {
+pub fn osd_folders(dir: &Path) -> Vec<(i32, PathBuf)> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let id = |name: &str| name.strip_prefix("osd.")?.parse::<i32>().ok();
     let mut found: Vec<_> = entries.filter_map(|e| Some((id(e.file_name().to_str()?)?, e.path()))).collect();
     found.retain(|(_, path)| DataDir::is_made(path));
     found.sort();
     found
+}
+
+/// The devices beneath the data of these OSDs, as far as they are there.
+pub fn beneath(args: &Up, dir: &Path, ids: &[OsdId], places: &BTreeMap<OsdId, Place>) -> Vec<(OsdId, Option<Beneath>)> {
+    let of = |id: OsdId| {
+        let folder = dir.join(format!("osd.{id}"));
+        let path = match places.get(&id) {
+            Some(place) => place.path.clone(),
+            None if DataDir::is_made(&folder) => folder.join("data").canonicalize().ok()?,
+            None => args.data.first().cloned().unwrap_or(folder),
+        };
+        osd::beneath::beneath(&path).ok()
+    };
+    ids.iter().map(|id| (*id, if wanted(args) == StoreKind::Mem { None } else { of(*id) })).collect()
 }
 
 /// Refuses to make a new cluster beside an OSD of another one: the monitor's store was lost, and the OSD's objects would be out of reach.
@@ -96,6 +119,12 @@ pub struct Stores<'a> {
     pub memory: Memory,
     /// The memory that this process can spare for each, if that is bounded and they are its threads.
     pub spare: Option<watch::Receiver<Spare>>,
+    /// Where those that are to be made lie, if they are spread over devices.
+    pub places: BTreeMap<OsdId, Place>,
+    /// The `device` buckets of those that are to take one.
+    pub buckets: BTreeMap<OsdId, String>,
+    /// The CPUs of those that are to have some of their own.
+    pub cpus: BTreeMap<OsdId, String>,
 }
 
 /// Where objects are to be kept.
@@ -125,9 +154,14 @@ impl Stores<'_> {
     }
 
     /// Refuses a command line that contradicts what is there, before anything is made.
-    pub fn refuse_wrong_ways(&self, ids: &[OsdId]) -> Result<()> {
+    pub fn refuse_wrong_ways(&self, ids: &[OsdId], is_spread: bool) -> Result<()> {
+        let mut devices = self.args.devices();
         if self.in_memory() {
-            self.args.devices.refuse()?;
+            devices.refuse()?;
+        }
+        if is_spread {
+            // Its devices were looked at one by one.
+            devices.data = None;
         }
         let mut elsewhere = Vec::new();
         for id in ids {
@@ -136,8 +170,8 @@ impl Stores<'_> {
             if self.args.store == Some(StoreKind::Mem) {
                 bail!("{} holds a store of type {}: start without --store, or with another --dir", folder.display(), made.kind);
             }
-            if made.kind == BLOCK && self.args.devices.is_placed() {
-                elsewhere.push(self.args.devices.refuse_others(&folder));
+            if made.kind == BLOCK && devices.is_placed() {
+                elsewhere.push(devices.refuse_others(&folder));
             }
         }
         // One whose disk was replaced lies elsewhere than the others.
@@ -150,6 +184,13 @@ impl Stores<'_> {
     /// The store of an OSD. What it has it keeps, whatever is asked for. A new one is made only for an OSD that the map does not know, or in memory
     /// if that is asked for by name: where the map's OSD has none, its disk is gone.
     pub fn of(&self, id: OsdId, known: Option<&Known>) -> Result<OsdStore> {
+        let mut store = self.look(id, known)?;
+        // The map may have given it one meanwhile, which it keeps.
+        store.device = self.buckets.get(&id).filter(|_| known.is_none_or(|known| known.device.is_none())).cloned();
+        store.cpus = self.cpus.get(&id).cloned();
+        Ok(store)
+    }
+    fn look(&self, id: OsdId, known: Option<&Known>) -> Result<OsdStore> {
         let (folder, dir) = (self.folder(id), self.dir.display());
         let at = folder.display();
         let found = osd::data_dir::look(&folder);
@@ -171,10 +212,37 @@ impl Stores<'_> {
                 "{at} {why_gone}: mount its disk again, and it starts by itself; or put a new disk in and run `humboldt osd replace {id} --dir {dir}`"
             );
         }
-        let mut new = new_store(&self.args.devices, self.dir, self.osds)?;
-        new.share = (self.args.devices.is_placed() && self.osds > 1).then_some(Share { index: id as u64, of: self.osds.into() });
+        let new = match self.places.get(&id) {
+            Some(place) => self.spread(id, place)?,
+            None => {
+                let devices = self.args.devices();
+                let mut new = new_store(&devices, self.dir, self.osds)?;
+                new.share = (devices.is_placed() && self.osds > 1).then_some(Share { index: id as u64, of: self.osds.into() });
+                new
+            }
+        };
         let made = osd::store::mkfs(&folder, id, fresh_uuid(), self.cluster_fsid, &new, "").context("making a store")?;
         Ok(self.block(made, true))
+    }
+
+    /// A store whose parts lie on one of several devices, unless they are named.
+    fn spread(&self, id: OsdId, place: &Place) -> Result<NewStore> {
+        let Parts { wal, meta, size } = self.args.parts.clone();
+        let (of, is_dir) = (place.of_device.of as u32, place.path.is_dir());
+        let data = if is_dir { folder_on(&place.path, id) } else { place.path.clone() };
+        if is_dir {
+            let is_used = std::fs::read_dir(&data).is_ok_and(|mut entries| entries.next().is_some());
+            anyhow::ensure!(!is_used, "{} holds something already: move it away if it is of another cluster", data.display());
+            disk::create_dirs(&data).with_context(|| format!("making {}", data.display()))?;
+        }
+        let at = place.path.ancestors().find(|at| at.exists()).unwrap_or(&place.path);
+        let free = disk::free_bytes(at).with_context(|| at.display().to_string())?;
+        let size = size.unwrap_or_else(|| size_default(free, of));
+        if is_dir && place.of_device.index == 0 {
+            warn_of_room(at, size * u64::from(of));
+        }
+        let share = (wal.is_some() || meta.is_some()).then_some(place.of_all);
+        Ok(NewStore { data: Some(data), wal, meta, size, share, together: Some(place.of_device) })
     }
 
     /// What is said of a folder whose file system does not say what is in it.
@@ -206,7 +274,16 @@ impl Stores<'_> {
                 self.dir.display()
             );
         }
-        grow(folder, self.args.devices.size)?;
+        if let Ok(device) = std::fs::read_link(folder.join("data"))
+            && !device.exists()
+        {
+            bail!(
+                "{} is gone, which has the data of osd.{id}: attach or mount it again, and osd.{id} starts by itself; or put a new disk in and run `humboldt osd replace {id} --dir {}`",
+                device.display(),
+                self.dir.display()
+            );
+        }
+        grow(folder, self.args.parts.size)?;
         Ok(self.block(made, false))
     }
 
@@ -214,7 +291,7 @@ impl Stores<'_> {
         self.store(StoreConfig::Block { dir: made.path.clone(), memory: self.memory.caches }, Some(made), is_new)
     }
     fn store(&self, config: StoreConfig, made: Option<DataDir>, is_new: bool) -> OsdStore {
-        OsdStore { config, made, is_new, memory_limit: self.memory.limit_of_osd(), spare: self.spare.clone() }
+        OsdStore { config, made, is_new, memory_limit: self.memory.limit_of_osd(), spare: self.spare.clone(), device: None, cpus: None }
     }
 }
 
@@ -257,7 +334,7 @@ fn grow(folder: &Path, size: Option<u64>) -> Result<()> {
 
 /// What a store that is made on these devices is to be; the file system of `dir` is shared by `osds` stores.
 pub fn new_store(devices: &Devices, dir: &Path, osds: u32) -> Result<NewStore> {
-    let Devices { data, wal, meta, size } = devices.clone();
+    let Devices { data, parts: Parts { wal, meta, size } } = devices.clone();
     let size = match size {
         Some(size) => size,
         None => size_default(disk::free_bytes(dir).with_context(|| dir.display().to_string())?, osds),
@@ -265,5 +342,5 @@ pub fn new_store(devices: &Devices, dir: &Path, osds: u32) -> Result<NewStore> {
     if data.is_none() {
         warn_of_room(dir, size);
     }
-    Ok(NewStore { data, wal, meta, size, share: None })
+    Ok(NewStore { data, wal, meta, size, ..NewStore::default() })
 }

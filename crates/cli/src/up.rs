@@ -5,15 +5,17 @@ use crate::args::Up;
 use crate::daemons::{MonStart, Monitor, UP_TIMEOUT, monitor_at, osd_config, start_mon, web_line};
 use crate::folder::Folder;
 use crate::keeper::{Daemon, Ended, Form, Keeper};
-use crate::members::Members;
+use crate::members::{ByDevice, Members};
 use crate::ready::Health;
+use crate::spread::Spread;
 use crate::stores::{OsdStore, Stores};
-use crate::{members, osd_daemon, processes, regroup, services, signals, stores};
+use crate::{buckets, members, osd_daemon, pinned, processes, regroup, services, signals, stores};
 use anyhow::{Context, Result, anyhow};
 use cephx::Keyring;
 use net::modes::NAMES;
 use objecter::conf::Conf;
 use osd::{Admin, OsdHandle, Stands};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,7 +24,9 @@ use types::{EntityKind, EntityText, OsdId, Uuid};
 pub fn up(args: &Up) -> Result<()> {
     let started = Instant::now();
     let asked = services::Asked::check(args)?;
-    stores::memory(args, stores::osd_count(args, &args.dir))?;
+    let spread = Spread::of(args, &stores::osd_folders(&args.dir))?;
+    let osds = stores::osd_count(args, &args.dir, spread.as_ref());
+    stores::memory(args, osds)?;
     // Nothing is made before all is right; a folder that is held says so first.
     let ports = || asked.check_ports().and_then(|()| Health::listen(args.health));
     let early = if args.dir.exists() { None } else { Some(ports()?) };
@@ -32,7 +36,7 @@ pub fn up(args: &Up) -> Result<()> {
         None => ports()?,
     };
     if args.processes {
-        return processes::up(args, &folder, asked, &health, started);
+        return processes::up(args, &folder, spread, asked, &health, started);
     }
     let with = MonStart {
         listen: SocketAddr::new(args.listen, args.port),
@@ -40,13 +44,15 @@ pub fn up(args: &Up) -> Result<()> {
         allow_insecure_network: args.allow_insecure_network,
         secure: args.secure,
         key_type: args.key_type,
-        osds: stores::osd_count(args, &folder.dir),
+        osds,
+        devices: spread.as_ref().and_then(Spread::shared),
         web: &args.web,
         dev: args.dev,
     };
     let Monitor { handle: mon, keyring, is_new, fsid } = start_mon(&folder.dir, &with)?;
     let form = Threads { args, dir: &folder.dir, mon: mon.mon_addr, keyring };
-    let begun = start_osds(args, &folder.dir, fsid, form, is_new, started, || mon.is_finished());
+    let begin = Begin { args, dir: &folder.dir, cluster_fsid: fsid, is_new, spread, started };
+    let begun = start_osds(begin, form, || mon.is_finished());
     let (mut osds, kept) = match begun {
         Ok(begun) => begun,
         Err(e) => {
@@ -75,30 +81,53 @@ pub fn up(args: &Up) -> Result<()> {
     result = result.and(mon.stop());
     if is_asked || !is_mon_over { result } else { result.and(Err(anyhow!("the monitor ended; everything else was stopped"))) }
 }
+/// The conditions that the OSDs of a cluster are started under.
+pub struct Begin<'a> {
+    pub args: &'a Up,
+    pub dir: &'a Path,
+    pub cluster_fsid: Uuid,
+    pub is_new: bool,
+    pub spread: Option<Spread>,
+    pub started: Instant,
+}
+
 /// Starts the cluster's OSDs, and waits until they serve. Those that can't keep no other from serving, unless the cluster never had one, or there is
 /// none that can and no disk that lacks. And whether all are on disk.
-pub fn start_osds<'a, F: Form>(
-    args: &'a Up,
-    dir: &'a Path,
-    cluster_fsid: Uuid,
-    form: F,
-    is_new: bool,
-    started: Instant,
-    is_hopeless: impl Fn() -> bool,
-) -> Result<(Keeper<'a, F>, bool)> {
+pub fn start_osds<'a, F: Form>(begin: Begin<'a>, form: F, is_hopeless: impl Fn() -> bool) -> Result<(Keeper<'a, F>, bool)> {
+    let Begin { args, dir, cluster_fsid, is_new, spread, started } = begin;
     let conf = dir.join("ceph.conf");
-    let known = if is_new { Members::new() } else { members::look(&conf).context("asking the monitor for its map")? };
-    let (ids, is_fresh) = (stores::members(args, dir, &known), known.is_empty());
+    let (known, mut by_device) = match is_new {
+        true => (Members::new(), ByDevice::default()),
+        false => members::look_at_start(&conf).context("asking the monitor for its map")?,
+    };
+    by_device.has_buckets |= is_new && spread.as_ref().and_then(Spread::shared).is_some();
+    let taken = stores::osd_folders(dir).into_iter().map(|(id, _)| id).chain(known.keys().copied()).collect();
+    let places = spread.as_ref().map(|spread| spread.fresh(&taken)).unwrap_or_default();
+    let (ids, is_fresh) = (stores::members(args, dir, &known, &places), known.is_empty());
     let memory = stores::memory(args, ids.len() as u32)?;
     let spare = if args.processes { None } else { memory.govern() };
-    let stores = Stores { args, dir, cluster_fsid, osds: ids.len() as u32, memory, spare };
-    stores.refuse_wrong_ways(&ids)?;
+    let beneath = stores::beneath(args, dir, &ids, &places);
+    let buckets = match by_device.has_buckets {
+        true => buckets::names(&client::setup::hostname(), &beneath, &known),
+        false => BTreeMap::new(),
+    };
+    if by_device.chooses_osds {
+        buckets::warn(&beneath, &conf);
+    }
+    let cpus = args.pin.map_or_else(BTreeMap::new, |pin| pinned::cpus(pin, &beneath));
+    let makes: Vec<PathBuf> = places.iter().map(|(id, place)| place.makes(*id)).filter(|path| !path.exists()).collect();
+    let stores = Stores { args, dir, cluster_fsid, osds: ids.len() as u32, memory, spare, places, buckets, cpus };
+    stores.refuse_wrong_ways(&ids, spread.is_some())?;
     let kept = !stores.in_memory();
     let mut osds = Keeper::start(form, stores, conf.clone(), &ids, known, started.elapsed());
     if let Some(error) = osds.wait_up(UP_TIMEOUT, || started.elapsed(), &is_hopeless)
         && (is_fresh || is_hopeless() || (osds.running() == 0 && !osds.lacks_a_disk()))
     {
         osds.end();
+        if is_fresh {
+            // As if it had not been tried; the error that ended it counts.
+            makes.iter().for_each(|path| drop(std::fs::remove_dir_all(path).or_else(|_| std::fs::remove_file(path))));
+        }
         return Err(error);
     }
     if !is_new && !kept {
@@ -128,6 +157,10 @@ impl Form for Threads<'_> {
             config.data_dir = made.path.display().to_string();
             config.ports_file = Some(made.path.join("ports"));
         }
+        if let Some(device) = store.device {
+            config.location.insert(0, ("device".into(), device));
+        }
+        config.cpus = store.cpus;
         config.store_is_new = store.is_new;
         config.spare = store.spare;
         // A thread can't be ended from outside, and the monitor's process is not its own to end.

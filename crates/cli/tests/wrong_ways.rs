@@ -23,6 +23,7 @@ impl World {
         let port = line.split("127.0.0.1:").nth(1).unwrap().split(',').next().unwrap().to_string();
         for (name, text) in [
             ("junk", "no export\n"),
+            ("small", ""),
             ("names.conf", "[global]\nmon host = ceph-a.example\nfsid = 5b27a4ab-6299-4c38-85fd-bc2212d51bd9\n"),
             ("devnull", ""),
             ("bad.conf", "[global\n"),
@@ -32,6 +33,7 @@ impl World {
         ] {
             std::fs::write(dir.join(name), text).unwrap();
         }
+        std::fs::File::create(dir.join("large")).and_then(|file| file.set_len(2 << 30)).unwrap();
         Self { dir, up, port }
     }
     /// What it says, on standard error; it must fail.
@@ -78,6 +80,16 @@ const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
     ("mon --dir e --port 0 --listen 192.0.2.9 --auth none", "--auth cephx"),
     ("up --dir e --port 0 --auth none --secure", "--secure encrypts with the keys of cephx"),
     ("up --dir e --port 0 --auth none --secure --processes", "--secure encrypts with the keys of cephx"),
+    ("up --dir e --port 0 --data junk --data ./junk", "name it once, with --osds-per-device"),
+    ("up --dir e --port 0 --data f --data ./g", "are the same device"),
+    ("up --dir e --port 0 --osds-per-device 2", "--data"),
+    ("up --dir e --port 0 --data . --osds-per-device 0", "a number from 1 to 64, or auto"),
+    ("up --dir e --port 0 --data /dev/no-such-device --osds-per-device 2", "attach the device, or leave it out"),
+    ("up --dir e --port 0 --data no/such --osds-per-device 2", "mount or make it first"),
+    ("up --dir e --port 0 --data small --osds-per-device 2", "name a larger device"),
+    ("up --dir e --port 0 --data large --osds-per-device 9", "give --osds-per-device 8 or less"),
+    ("up --dir e --port 0 --data large --osds-per-device 2 --osds 3", "leave --osds out"),
+    ("up --dir d --data large --osds-per-device 2 --port 0", "name those that it has, too"),
     ("up --dir e --port 0 --http 0.0.0.0:0 --http-token fifteen-letters", "at least 16 characters"),
     ("up --dir e --osds 0", "1..=64"),
     ("up --dir e --size 5X", "K, M, G or T"),
@@ -115,7 +127,7 @@ const BESIDE_A_CLUSTER: &[(&str, &str)] = &[
     ("up --dir junk --port 0", "a place for a folder is wanted"),
     ("up --dir f --port 0 --size 0", "give a larger size"),
     ("up --dir g --port 0 --data nowhere/x", "a file in a folder that is there"),
-    ("up --dir g --port 0 --data d", "name a file or a block device"),
+    ("up --dir g --port 0 --data d", "name a block device, or another folder"),
     ("mon --dir d", "stop that one, or give another --dir"),
     ("bench write -c names.conf", "mon host = [v2:"),
     ("bench write -c d/ceph.conf -b 4X", "K, M, G or T"),

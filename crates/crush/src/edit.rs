@@ -4,6 +4,7 @@
 //! lengths come out as Ceph's, so that a map edited here and one edited by a stock monitor are alike.
 
 use crate::bucket::{Bucket, Weights};
+use crate::device::{DEVICE, add_type, levels};
 use crate::map::{CrushMap, DEFAULT_TYPES, place};
 use crate::rule::{Rule, op};
 use crate::{ITEM_UNDEF, WEIGHT_ONE};
@@ -52,6 +53,8 @@ pub enum CrushError {
     TooManyItems { bucket: i32, items: usize },
     #[error("bucket {0} keeps weights that are not its items'")]
     BadWeights(i32),
+    #[error("osd.{0} lies in several buckets")]
+    SeveralPlaces(i32),
     #[error("buckets lie more than {DEPTH_MAX} deep in each other")]
     TooDeep,
 }
@@ -71,9 +74,13 @@ pub fn is_valid_name(name: &str) -> bool {
 
 impl CrushMap {
     /// The map of a new cluster: the default types, a root `default`, and `replicated_rule` (0) over buckets of type `failure_domain`.
+    /// Type `device` is there only if that is the domain.
     pub fn new_cluster(failure_domain: &str) -> Self {
         let mut map = Self::default();
         map.type_names = (0..).zip(DEFAULT_TYPES).map(|(id, name)| (id, name.to_owned())).collect();
+        if failure_domain == DEVICE {
+            add_type(&mut map);
+        }
         let root = map.new_bucket(11);
         map.names.insert(root, "default".into());
         map.create_rule("replicated_rule", "default", failure_domain, "", false, Rule::REPLICATED)
@@ -154,18 +161,18 @@ impl CrushMap {
         // Look before anything changes: which buckets are new, and where does the chain of new ones hang?
         let mut fresh: Vec<(i32, &str)> = Vec::new();
         let mut anchor = None;
-        for (kind, kind_name) in self.type_names.range(1..) {
+        for (kind, kind_name) in levels(self) {
             let Some(bucket_name) = loc.get(kind_name) else { continue };
             if !is_valid_name(bucket_name) {
                 return Err(CrushError::BadName(bucket_name.clone()));
             }
             let Some(id) = self.item_id(bucket_name) else {
-                fresh.push((*kind, bucket_name));
+                fresh.push((kind, bucket_name));
                 continue;
             };
             let bucket = self.bucket(id).ok_or_else(|| CrushError::NoItem(bucket_name.clone()))?;
-            if i32::from(bucket.kind) != *kind {
-                return Err(CrushError::WrongType { name: bucket_name.clone(), wanted: kind_name.clone() });
+            if i32::from(bucket.kind) != kind {
+                return Err(CrushError::WrongType { name: bucket_name.clone(), wanted: kind_name.to_owned() });
             }
             if self.subtree_contains(item, id) {
                 return Err(CrushError::Loop);
@@ -206,7 +213,7 @@ impl CrushMap {
 
     /// True if the item lies in the lowest bucket that `loc` names.
     pub fn is_at(&self, item: i32, loc: &Location) -> bool {
-        let lowest = self.type_names.range(1..).find_map(|(_, kind)| loc.get(kind));
+        let lowest = levels(self).into_iter().find_map(|(_, kind)| loc.get(kind));
         lowest.and_then(|name| self.bucket(self.item_id(name)?)).is_some_and(|b| b.position(item).is_some())
     }
 

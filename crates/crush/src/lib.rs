@@ -12,6 +12,7 @@ mod bucket;
 mod classes;
 mod codec;
 mod convert;
+pub mod device;
 mod edit;
 mod hash;
 mod ln;

@@ -24,7 +24,7 @@ pub mod release;
 pub mod service_map;
 
 pub use apply::{ApplyError, MAX_OSD_LIMIT};
-pub use crush::CrushMap;
+pub use crush::{CrushMap, device};
 pub use flags::{map_flags, osd_state};
 pub use fs_map::{Filesystem, FsMap, FsMapUser};
 pub use incremental::Incremental;

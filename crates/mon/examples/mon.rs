@@ -10,7 +10,7 @@ fn main() -> anyhow::Result<()> {
     let listen = std::net::SocketAddr::from(([127, 0, 0, 1], port));
     let cluster = mon::open_or_mkfs(
         dir,
-        &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, config: Vec::new(), secure: false },
+        &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, devices: None, config: Vec::new(), secure: false },
         || Ok(()),
     )?;
     let fsid = cluster.fsid;

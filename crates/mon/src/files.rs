@@ -29,6 +29,9 @@ pub struct MkfsOptions {
     pub listen: SocketAddr,
     /// Keys are made for `osd.0` up to this many.
     pub osds: u32,
+    /// Over how many devices the OSDs of a new cluster are spread, if some share one: rules choose among these, and each holds one copy
+    /// at most.
+    pub devices: Option<u32>,
     /// Further settings of a new cluster: section, name, value.
     pub config: Vec<(String, String, String)>,
     /// All connections are to be encrypted from now on: [`SECURE_SETTINGS`], in an old cluster, too.
@@ -103,8 +106,8 @@ pub const SECURE_SETTINGS: [(&str, &str, &str); 6] = [
     ("global", "ms_mon_client_mode", "secure"),
 ];
 
-/// Copies of new pools: as many as there are OSDs, up to Ceph's own three. With one OSD a pool whose size is raised later goes on with one copy, and
-/// a warning that it has but one would never end.
+/// Copies of new pools: as many as there are OSDs (or devices, where OSDs share these), up to Ceph's own three. With one OSD a pool
+/// whose size is raised later goes on with one copy, and a warning that it has but one would never end.
 fn copies(osds: u32) -> Vec<(String, String, String)> {
     let set = |name: &str, value: &str| ("global".to_string(), name.to_string(), value.to_string());
     let mut all = vec![set("osd_pool_default_size", &osds.clamp(1, 3).to_string())];
@@ -171,14 +174,14 @@ pub fn mkfs(dir: &Path, store: Store, options: &MkfsOptions) -> Result<Cluster> 
     cephx::Entropy::fill(&mut entropy, &mut id);
     let fsid = Uuid::from_random(id);
     let owned = |(s, n, v): &(&str, &str, &str)| (s.to_string(), n.to_string(), v.to_string());
-    let mut config: Vec<_> = SETTINGS.iter().map(owned).chain(copies(options.osds)).collect();
+    let mut config: Vec<_> = SETTINGS.iter().map(owned).chain(copies(options.devices.unwrap_or(options.osds))).collect();
     config.extend(options.config.iter().cloned());
     config.extend(SECURE_SETTINGS.iter().filter(|_| options.secure).map(owned));
     let modes = config.iter().filter(|(_, name, _)| NAMES.contains(&name.as_str())).cloned().collect();
     let new = NewCluster {
         fsid,
         mon_addrs: EntityAddrVec::one(EntityAddr::msgr2(options.listen, 0)),
-        failure_domain: "osd".into(),
+        failure_domain: if options.devices.is_some() { "device" } else { "osd" }.into(),
         osds: options.osds,
         key_type: options.key_type,
         config,

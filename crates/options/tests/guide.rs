@@ -51,7 +51,7 @@ takes one back.
 
 | option | value | why |
 |---|---|---|
-| `osd_pool_default_size` | OSDs, 3 at most | A pool of more copies than OSDs is never clean. |
+| `osd_pool_default_size` | OSDs (devices, where OSDs [share these](devices.md#several-osds-on-each-of-several-devices)), 3 at most | A pool of more copies is never clean. |
 | `osd_pool_default_min_size` | `1`, with one OSD | A pool whose size is raised later goes on with its one copy. |
 | `mon_warn_on_pool_no_redundancy` | `false`, with one OSD | The warning would never end. |
 | `osd_pool_default_pg_autoscale_mode` | `off` | The manager endpoint has no autoscaler. |

@@ -6,6 +6,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // a shell: it has clocks, files and threads
 #![deny(unsafe_code)]
 
+pub mod beneath;
 mod bootstrap;
 pub mod data_dir;
 pub mod deployment;
@@ -13,6 +14,7 @@ mod devices;
 mod hanging;
 mod metadata;
 mod parts;
+mod pin;
 mod ports;
 mod receive_buffers;
 mod run;
@@ -55,6 +57,8 @@ pub struct OsdConfig {
     pub location: Vec<(String, String)>,
     /// Options by name.
     pub options: Vec<(String, String)>,
+    /// CPUs to run on alone, as `0-3,8`.
+    pub cpus: Option<String>,
     /// Look for more input this long before sleeping; 0: not at all.
     pub spin_us: u64,
     /// Where to take commands of this machine (`ceph daemon osd.N`), if at all.

@@ -15,3 +15,10 @@ pub fn collect(data_dir: &str) -> Vec<(String, String)> {
     ];
     host::metadata().into_iter().chain(own.map(|(name, value)| (name.into(), value.into()))).collect()
 }
+
+/// The device beneath the data, by the name that its bucket in the CRUSH map gets: files have one, too.
+pub fn device(config: &crate::StoreConfig) -> Option<(String, String)> {
+    let crate::StoreConfig::Block { dir, .. } = config else { return None };
+    let device = crate::beneath::beneath(&crate::store::devices(dir)[0]).ok()?;
+    Some(("humboldt_device".into(), device.name))
+}

@@ -135,6 +135,10 @@ pub fn start(config: OsdConfig) -> Result<OsdHandle> {
     let standing = Arc::<Standing>::default();
     let told = standing.clone();
     let thread = std::thread::Builder::new().name(format!("osd.{id}")).spawn(move || {
+        // Before there is a ring, whose workers stay where this thread was when it was made.
+        if let Some(Err(e)) = config.cpus.as_deref().map(crate::pin::pin) {
+            say::eprintln!("osd.{id} runs on any CPU: {e}");
+        }
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let local = tokio::task::LocalSet::new();
         local.block_on(&runtime, serve(config, up_tx, stop_rx, told))
@@ -392,7 +396,7 @@ fn start_setup(config: &OsdConfig, bound: &[EntityAddrVec], devices: &BTreeSet<S
     let size_tib = || ((config.store.size() as f64 / (1_u64 << 40) as f64 * 1e4).round() / 1e4).max(0.0001);
     let machine = Machine::this();
     let about_devices = machine.metadata(devices).into_iter().map(|(name, value)| (name.to_string(), value));
-    let about_parts = parts::metadata(&config.store, &machine);
+    let about_parts = parts::metadata(&config.store, &machine).into_iter().chain(metadata::device(&config.store));
     StartSetup {
         boot: BootInfo {
             public: bound[0].clone(),

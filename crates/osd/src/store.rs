@@ -49,6 +49,9 @@ pub struct NewStore {
     pub size: u64,
     /// Which part of the named files and devices this store gets; all of them, if none is said.
     pub share: Option<Share>,
+    /// Log and metadata, unless they are named, lie with the data: in its part of the file or device, or beside it in its folder. So the
+    /// device alone takes the OSD with it. `data` is named.
+    pub together: Option<Share>,
 }
 
 /// One of equal parts of a file or device.
@@ -65,6 +68,20 @@ impl Share {
         Window { start_bytes: self.index * len_bytes, len_bytes }
     }
 }
+
+/// The parts of a window that holds a whole store: data, log, metadata. The log comes first: what else the window held is looked for
+/// there.
+fn carve(whole: Window) -> [Window; 3] {
+    let down = |n: u64| n / ALIGN * ALIGN;
+    let wal = down((whole.len_bytes / WAL_SHARE).clamp(WAL_MIN, WAL_MAX));
+    let meta = down((whole.len_bytes / META_SHARE).clamp(META_MIN, META_MAX));
+    let data = down(whole.len_bytes.saturating_sub(wal + meta));
+    let at = |offset: u64, len_bytes: u64| Window { start_bytes: whole.start_bytes + offset, len_bytes };
+    [at(wal + meta, data), at(0, wal), at(wal, meta)]
+}
+
+/// Bytes that a store needs at the least where all of it lies on one device.
+pub const TOGETHER_MIN: u64 = 256 << 20;
 
 /// Parts of devices begin and end at multiples of this.
 const ALIGN: u64 = 1 << 20;
@@ -248,15 +265,13 @@ pub fn mkfs(dir: &Path, id: OsdId, osd_fsid: Uuid, cluster_fsid: Uuid, new: &New
     }
     disk::create_dirs(dir).with_context(|| format!("making {}", dir.display()))?;
     let meta_bytes = match new.meta {
-        Some(_) => (new.size / META_SHARE_APART).max(META_MIN),
-        None => (new.size / META_SHARE).clamp(META_MIN, META_MAX),
+        Some(_) if new.together.is_none() => (new.size / META_SHARE_APART).max(META_MIN),
+        _ => (new.size / META_SHARE).clamp(META_MIN, META_MAX),
     };
     let meta_bytes = meta_bytes.next_multiple_of(1 << 20);
     let data_bytes = new.size.next_multiple_of(1 << 20);
     let wal_bytes = (new.size / WAL_SHARE).clamp(WAL_MIN, WAL_MAX).next_multiple_of(1 << 20);
-    // All holes: the store writes zeros into the log's ahead of use.
-    let given = [(&new.data, data_bytes), (&new.wal, wal_bytes), (&new.meta, meta_bytes)];
-    for (name, (path, len)) in DEVICES.into_iter().zip(given) {
+    for (name, part) in DEVICES.into_iter().zip(parts(new, [data_bytes, wal_bytes, meta_bytes])?) {
         let at = dir.join(name);
         for old in [at.clone(), dir.join(format!("{name}.window"))] {
             match std::fs::remove_file(&old) {
@@ -264,25 +279,74 @@ pub fn mkfs(dir: &Path, id: OsdId, osd_fsid: Uuid, cluster_fsid: Uuid, new: &New
                 _ => {}
             }
         }
-        let Some(path) = path else {
-            create_zeroed(&at, len, 0)?;
+        // All holes: the store writes zeros into the log's ahead of use.
+        let Some(path) = part.path else {
+            create_zeroed(&at, part.len_bytes, 0)?;
             continue;
         };
-        let shares = new.share.map_or(1, |share| share.of);
         if !path.exists() {
-            create_zeroed(path, len * shares, 0)?;
+            create_zeroed(&path, part.len_bytes, 0)?;
         }
         let target = path.canonicalize().with_context(|| path.display().to_string())?;
-        let window = new.share.map(|share| Ok::<_, anyhow::Error>(share.window(len_of(&target)?))).transpose()?;
-        check_free(dir, &target, window)?;
-        check_empty(&target, window.map_or(0, |window| window.start_bytes))?;
-        if let Some(window) = window {
+        check_free(dir, &target, part.window)?;
+        if let Some(start) = part.looked_at {
+            check_empty(&target, start)?;
+        }
+        if let Some(window) = part.window {
             keep_window(dir, name, window)?;
         }
         std::os::unix::fs::symlink(&target, &at).with_context(|| at.display().to_string())?;
     }
     BlockStore::mkfs(Box::new(disks(dir, LOCK_PATIENCE)?), osd_fsid.0).with_context(|| format!("a store in {}", dir.display()))?;
     DataDir::mkfs(dir, id, osd_fsid, cluster_fsid, BLOCK, device_class)
+}
+
+/// Where one part of a new store is to lie.
+struct NewPart {
+    /// `None`: a file in the folder.
+    path: Option<PathBuf>,
+    /// Of the file, if it is to be made.
+    len_bytes: u64,
+    window: Option<Window>,
+    /// Where it must be empty, if another store may have been there.
+    looked_at: Option<u64>,
+}
+
+/// The parts of a new store, data, log and metadata, of so many bytes each where they are files.
+fn parts(new: &NewStore, bytes: [u64; 3]) -> Result<[NewPart; 3]> {
+    let shares = new.share.map_or(1, |share| share.of);
+    let named = |path: &Option<PathBuf>, own: u64| -> Result<NewPart> {
+        let Some(path) = path else { return Ok(NewPart { path: None, len_bytes: own, window: None, looked_at: None }) };
+        let len_bytes = own * shares;
+        let all = if path.exists() { len_of(path)? } else { len_bytes };
+        let window = new.share.map(|share| share.window(all));
+        Ok(NewPart { path: Some(path.clone()), len_bytes, window, looked_at: Some(window.map_or(0, |window| window.start_bytes)) })
+    };
+    let (Some(share), Some(data)) = (new.together, &new.data) else {
+        return Ok([named(&new.data, bytes[0])?, named(&new.wal, bytes[1])?, named(&new.meta, bytes[2])?]);
+    };
+    if data.is_dir() {
+        let beside = |given: &Option<PathBuf>, name: &str, own: u64| match given {
+            Some(_) => named(given, own),
+            None => Ok(NewPart { path: Some(data.join(name)), len_bytes: own, window: None, looked_at: Some(0) }),
+        };
+        return Ok([beside(&None, "data", bytes[0])?, beside(&new.wal, "wal", bytes[1])?, beside(&new.meta, "meta", bytes[2])?]);
+    }
+    let len_bytes = bytes.iter().sum::<u64>() * share.of;
+    let whole = share.window(if data.exists() { len_of(data)? } else { len_bytes });
+    anyhow::ensure!(
+        whole.len_bytes >= TOGETHER_MIN,
+        "{} has room for {} OSDs of {} MiB, not for {}: ask for fewer",
+        data.display(),
+        whole.len_bytes * share.of / TOGETHER_MIN,
+        TOGETHER_MIN >> 20,
+        share.of
+    );
+    let [of_data, of_wal, of_meta] = carve(whole);
+    let within = |window: Window, looked_at: Option<u64>| NewPart { path: Some(data.clone()), len_bytes, window: Some(window), looked_at };
+    let wal = if new.wal.is_some() { named(&new.wal, bytes[1])? } else { within(of_wal, Some(whole.start_bytes)) };
+    let meta = if new.meta.is_some() { named(&new.meta, bytes[2])? } else { within(of_meta, None) };
+    Ok([within(of_data, new.wal.is_some().then_some(whole.start_bytes)), wal, meta])
 }
 
 /// Makes the store in `dir`, which no process has open, larger: its file of data to `size` bytes, if that is said, and then the store to the size of its
@@ -366,6 +430,16 @@ pub fn size_default(free: u64, osds: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_device_that_holds_whole_stores_is_cut_without_overlap() {
+        for len in [TOGETHER_MIN, 1 << 30, 16 << 40] {
+            let mut cut: Vec<Window> = (0..3).flat_map(|index| carve(Share { index, of: 3 }.window(3 * len))).collect();
+            cut.sort_by_key(|w| w.start_bytes);
+            assert!(cut.windows(2).all(|w| w[0].end_bytes().unwrap() <= w[1].start_bytes), "{cut:?}");
+            assert!(cut.iter().all(|w| w.len_bytes >= META_MIN && w.start_bytes % ALIGN == 0) && cut[8].end_bytes().unwrap() <= 3 * len);
+        }
+    }
 
     #[test]
     fn the_process_after_one_that_met_damage_knows_it_and_no_other() {

@@ -156,7 +156,7 @@ impl Cluster {
         let mut net = Net::new(plan.seed, plan.delay_ns, plan.wire);
         let wall_ns = net.clock().wall_ns;
         net.rules.out_after_ns = if plan.maps_kept < MAPS_KEPT { 10 * SEC } else { 600 * SEC };
-        let mon_disk = MonDisk::new("osd", plan.maps_kept, wall_ns, &mut net.rng);
+        let mon_disk = MonDisk::new(if plan.per_device > 0 { "device" } else { "osd" }, plan.maps_kept, wall_ns, &mut net.rng);
         let drives = (0..plan.osds).map(|id| Drive::first(&plan, id as usize)).collect();
         Self {
             planted,
@@ -310,7 +310,12 @@ impl Cluster {
         }
         self.until(self.plan.rest_ns, "its OSDs up", |c| restless(c.monitor.as_ref(), &c.osds, &[]).is_none())?;
         let pg_num = self.plan.pg_num;
-        self.command(format!(r#"{{"prefix":"osd pool create","pool":"{POOL}","pg_num":{pg_num},"pgp_num":{pg_num}}}"#))?;
+        let mut rule = "";
+        if self.planted == Some(Planted::ChoosesOsds) {
+            self.command(r#"{"prefix":"osd crush rule create-replicated","name":"by-osd","root":"default","type":"osd"}"#.into())?;
+            rule = r#","pool_type":"replicated","rule":"by-osd""#;
+        }
+        self.command(format!(r#"{{"prefix":"osd pool create","pool":"{POOL}","pg_num":{pg_num},"pgp_num":{pg_num}{rule}}}"#))?;
         // The monitor's default is one copy.
         let copies = [("size", self.plan.size), ("min_size", self.plan.min_size)];
         for (name, value) in copies.into_iter().filter(|_| copies[0].1 > 1) {

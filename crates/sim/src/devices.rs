@@ -22,8 +22,8 @@ const LOOK_NS: u64 = 2 * SEC;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
-    /// The OSD whose device is gone, and has no other one yet.
-    gone: Option<usize>,
+    /// The OSD, or those of one device, whose device is gone, and which have no other one yet.
+    gone: BTreeSet<usize>,
     /// OSDs that ever had another device than now.
     replaced: BTreeSet<usize>,
     /// How many devices each has had before this one.
@@ -36,7 +36,7 @@ pub(crate) struct Devices {
 impl Devices {
     /// True if it has no device now.
     pub fn is_gone(&self, id: usize) -> bool {
-        self.gone == Some(id)
+        self.gone.contains(&id)
     }
     /// True if what lies on its device may be less than what it once had.
     pub fn was_replaced(&self, id: usize) -> bool {
@@ -70,7 +70,7 @@ impl Cluster {
     }
     /// An OSD's device is another one from now on, an empty one, while all that it had lies elsewhere as well.
     pub(crate) fn empty_osd(&mut self, id: usize) {
-        if self.devices.gone.is_none() && !self.vanish.is_swapping() && self.is_all_clean() {
+        if self.devices.gone.is_empty() && !self.vanish.is_swapping() && self.is_all_clean() {
             self.net.note(format!("osd.{id} is emptied"));
             self.kill_osd(id, false);
             self.replace(id);
@@ -81,23 +81,32 @@ impl Cluster {
         if !self.may_lose() {
             return;
         }
-        self.net.note(format!("osd.{id} is lost with its device"));
-        self.kill_osd(id, false);
-        self.loses_device(id);
+        // At once, with all that share it.
+        let of_device: Vec<usize> = match self.plan.per_device as usize {
+            0 => vec![id],
+            each => (0..self.osds.len()).filter(|other| other / each == id / each).collect(),
+        };
+        for id in &of_device {
+            self.net.note(format!("osd.{id} is lost with its device"));
+            self.kill_osd(*id, false);
+        }
+        of_device.into_iter().for_each(|id| self.loses_device(id));
     }
-    /// True if one more device may go: none is gone, and what was replaced is filled.
+    /// True if one more device may go: none is gone, and what was replaced is filled. Of two devices with all copies each is whole
+    /// before.
     pub(crate) fn may_lose(&self) -> bool {
-        self.devices.gone.is_none() && !self.vanish.is_swapping() && (self.devices.replaced.is_empty() || self.is_all_clean())
+        let may_lack = self.devices.replaced.is_empty() && self.plan.per_device == 0;
+        self.devices.gone.is_empty() && !self.vanish.is_swapping() && (may_lack || self.is_all_clean())
     }
     pub(crate) fn is_any_gone(&self) -> bool {
-        self.devices.gone.is_some()
+        !self.devices.gone.is_empty()
     }
     pub(crate) fn is_gone(&self, id: usize) -> bool {
         self.devices.is_gone(id)
     }
     /// What an OSD's next start should find is gone; operators see to it.
     pub(crate) fn loses_device(&mut self, id: usize) {
-        self.devices.gone = Some(id);
+        self.devices.gone.insert(id);
         self.devices.replaced.insert(id);
         for (words, chance) in [("osd out", 2), ("osd lost", 2)] {
             if self.net.rng.chance(1, chance) {
@@ -130,7 +139,7 @@ impl Cluster {
         let generation = self.devices.generations.entry(id).or_default();
         *generation += 1;
         self.drives[id] = Drive::of_size(&self.plan, id, *generation);
-        self.devices.gone = None;
+        self.devices.gone.remove(&id);
         self.known.remove(&id);
         self.devices.replaced.insert(id);
         self.devices.strangers.insert(id);

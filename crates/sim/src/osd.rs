@@ -96,6 +96,14 @@ pub struct OsdProcess {
     pub ended: Option<Option<String>>,
 }
 
+/// Where an OSD stands in the CRUSH map: on a host of its own, or below the device that it shares.
+fn place(id: i32, per_device: u32) -> Vec<String> {
+    match per_device as i32 {
+        0 => vec![format!("host=host{id}"), "root=default".into()],
+        each => vec![format!("device=device{}", id / each), "host=host".into(), "root=default".into()],
+    }
+}
+
 impl OsdProcess {
     pub fn start(id: i32, number: u32, uuid: Uuid, plan: &Plan, drive: &mut Drive, spoils: bool, net: &mut Net) -> Result<Self, String> {
         let life = (Proc::Osd(id), number);
@@ -138,7 +146,7 @@ impl OsdProcess {
             },
             cluster_fsid: Some(fsid()),
             device_class: None,
-            location: Some(Location { weight: 1.0, args: vec![format!("host=host{id}"), "root=default".into()] }),
+            location: Some(Location { weight: 1.0, args: place(id, plan.per_device) }),
             start_empty: false,
         };
         let identity = Rc::new(RefCell::new(Identity::none(EntityText::new(EntityKind::OSD, id.to_string()))));

@@ -45,6 +45,8 @@ pub struct Plan {
     pub theme: Theme,
     pub wire: Wire,
     pub osds: u32,
+    /// OSDs that share a device and are lost with it, where copies lie on several devices; 0: each has its own. Never drawn.
+    pub per_device: u32,
     pub clients: u32,
     pub pg_num: u32,
     /// Copies of an object, and how many of them must be there for it to be served.
@@ -171,6 +173,7 @@ impl Plan {
             theme: Theme::None,
             wire: Wire::Messages,
             osds,
+            per_device: 0,
             clients: 1 + rng.below(if tiny { 3 } else { 6 }) as u32,
             pg_num: if tiny { 1 } else { 1 << rng.below(5) },
             size,

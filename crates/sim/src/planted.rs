@@ -24,6 +24,8 @@ pub enum Planted {
     MakesStoreAnew,
     /// No OSD starts while one has no store.
     OneHoldsUpAll,
+    /// Copies are chosen among OSDs, which share devices. Only [`crate::Plan::on_two_devices`] comes to it.
+    ChoosesOsds,
     Osd(OsdBug),
     Mon(MonBug),
     Client(ClientBug),

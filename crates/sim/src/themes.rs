@@ -125,6 +125,13 @@ impl Plan {
         (plan.memory_bytes, plan.chunk_bytes, plan.chunk_keys) = (4 << 20, 8 << 20, 64_000);
         plan
     }
+    /// Two devices with two OSDs and a copy of everything each, one of which is lost now and then with all that it has.
+    pub fn on_two_devices(seed: u64, store: StoreKind) -> Self {
+        let mut plan = Self::figure(seed, store);
+        (plan.osds, plan.per_device, plan.size, plan.min_size) = (4, 2, 2, 1);
+        (plan.lose_osd, plan.kill_osd) = (20_000, 40_000);
+        plan
+    }
     fn filling(&mut self, rng: &mut Rng) {
         self.osds = 3 + rng.below(3) as u32;
         self.size = 2 + rng.below(2) as u32;

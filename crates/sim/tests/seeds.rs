@@ -74,6 +74,22 @@ fn a_cluster_survives_the_loss_of_its_devices_one_at_a_time() {
     assert!(replaced > 1, "{replaced} devices were replaced");
 }
 
+/// Two devices have two OSDs each: one is lost with both, and all that was acknowledged is on the other. Where rules choose among OSDs
+/// it is not.
+#[test]
+fn nothing_acknowledged_is_lost_with_a_device_of_several_osds() {
+    let (mut replaced, mut noticed) = (0, 0);
+    for (seed, store) in [(1, StoreKind::Ideal), (2, StoreKind::Block), (3, StoreKind::Block)] {
+        let plan = Plan::on_two_devices(seed, store);
+        let report = run(&plan, None, false);
+        assert_eq!((report.failure, report.rest), (None, Some(Rest::Whole)), "seed {seed}, {store:?}");
+        replaced += report.replaced;
+        let broken = catch_unwind(|| run(&plan, Some(Planted::ChoosesOsds), false));
+        noticed += u32::from(broken.map_or(true, |report| report.failure.is_some()));
+    }
+    assert!(replaced > 5 && noticed == 3, "{replaced} devices were replaced; the rule by OSD was noticed by {noticed} of 3 seeds");
+}
+
 /// A shard answers Control at any time later, as if each had a thread.
 #[test]
 fn seeds_come_out_right_where_shards_answer_late() {

@@ -8,6 +8,7 @@ mod cephfs;
 mod commands;
 mod copies;
 mod daemons;
+mod devices;
 mod failing_disk;
 mod failures;
 mod figures_gateways;
@@ -120,6 +121,7 @@ pub fn cases() -> Vec<Case> {
         own_programs::CASES,
         web::CASES,
         daemons::CASES,
+        devices::CASES,
         maps::CASES,
         hostile::CASES,
         memory::CASES,

@@ -67,6 +67,11 @@ const WAITING: &[(&str, u32)] = &[
     ("stock_and_our_osds_under_one_mix_by_turns", 90),    // deaths and recovery are waited for
     ("stock_and_our_osds_tell_alike", 25),
     ("stock_and_our_osds_tell_alike_20.2", 25),
+    ("osds_share_devices", 50), // restarts and recovery are waited for
+    ("osds_that_share_devices_are_parted", 30),
+    ("devices_under_stock_monitors_16.2", 60),
+    ("devices_under_stock_monitors_18.2", 60),
+    ("devices_under_stock_monitors_20.2", 60),
     ("guide_with_mirrored_images", 60), // copies and daemons' reports are waited for
     ("guide_with_two_zones", 60),
 ];

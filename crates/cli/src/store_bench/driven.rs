@@ -34,7 +34,8 @@ enum Kind {
 
 impl Driven {
     pub fn make(args: &Bench, kind: StoreKind, size: u64) -> Result<Self> {
-        let given: Vec<PathBuf> = [&args.devices.data, &args.devices.wal, &args.devices.meta].into_iter().flatten().cloned().collect();
+        let given: Vec<PathBuf> =
+            [&args.devices.data, &args.devices.parts.wal, &args.devices.parts.meta].into_iter().flatten().cloned().collect();
         if kind == StoreKind::Mem {
             if !given.is_empty() {
                 bail!("--data, --wal and --meta are a block store's");
@@ -47,7 +48,8 @@ impl Driven {
         }
         let (found, made) = given.into_iter().partition(|path| path.exists());
         let Bench { devices, memory, .. } = args;
-        let new = NewStore { data: devices.data.clone(), wal: devices.wal.clone(), meta: devices.meta.clone(), size, share: None };
+        let (wal, meta) = (devices.parts.wal.clone(), devices.parts.meta.clone());
+        let new = NewStore { data: devices.data.clone(), wal, meta, size, ..NewStore::default() };
         let mut fresh = [0; 16];
         cephx::Entropy::fill(&mut net::auth_cephx::entropy(), &mut fresh);
         let uuid = Uuid::from_random(fresh);

@@ -53,7 +53,7 @@ pub fn bench(args: &Bench, kind: StoreKind) -> Result<()> {
     if args.block == 0 || args.depth == 0 || !object.is_multiple_of(args.block) {
         bail!("give --block and --depth above 0, and an --object-size that is a multiple of the block");
     }
-    let size = args.devices.size.unwrap_or(SIZE);
+    let size = args.devices.parts.size.unwrap_or(SIZE);
     let span = args.span.unwrap_or(if mode == Mode::Write { size / 2 } else { (size / 2).min(SPAN_MAX) });
     let work = Work::new(args.block, object, span / object);
     if work.objects() == 0 {

@@ -60,7 +60,7 @@ impl Cluster {
         let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
         let cluster = mon::open_or_mkfs(
             &dir,
-            &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, config: Vec::new(), secure },
+            &mon::MkfsOptions { auth, key_type: cephx::KeyType::AES, listen, osds: 1, devices: None, config: Vec::new(), secure },
             || Ok(()),
         )
         .unwrap();
@@ -80,6 +80,7 @@ impl Cluster {
             store_is_new: true,
             location: vec![("host".into(), "here".into()), ("root".into(), "default".into())],
             options: Vec::new(),
+            cpus: None,
             spin_us: 0,
             admin_socket: None,
             data_dir: dir.display().to_string(),

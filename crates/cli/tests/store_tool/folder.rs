@@ -35,7 +35,7 @@ impl Folder {
         let small = ["wal", "meta"].map(|name| dir.join("small").join(name));
         small.iter().for_each(|path| create_zeroed(path, 4 << 20, 0).expect("a file"));
         let [wal, meta] = small.map(Some);
-        let new = NewStore { size: 16 << 20, wal, meta, data: None, share: None };
+        let new = NewStore { size: 16 << 20, wal, meta, ..NewStore::default() };
         osd::store::mkfs(&dir, 0, Uuid(UUID), Uuid([6; 16]), &new, "").expect("a store");
         Self(dir)
     }

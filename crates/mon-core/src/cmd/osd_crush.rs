@@ -1,7 +1,7 @@
 //! The CRUSH tree: where OSDs stand, their weights and classes.
 
 use super::{Args, CmdError, CmdResult, Command, Ctx, Reply, cmd, parse_osd};
-use crush::CrushError;
+use crush::{CrushError, device};
 use std::collections::BTreeMap;
 use types::errno;
 
@@ -49,7 +49,13 @@ fn create_or_move(ctx: &mut Ctx<'_>) -> CmdResult {
     }
     let name = format!("osd.{id}");
     let fixed = crush::weight_from_f64(weight);
-    ctx.mon.osd.edit_crush(|crush| crush.create_or_move(id, fixed, &name, &loc)).map_err(refused)?;
+    ctx.mon
+        .osd
+        .edit_crush(|crush| {
+            let place = device::place(crush, id, &loc);
+            crush.create_or_move(id, fixed, &name, &place)
+        })
+        .map_err(refused)?;
     let shown: Vec<_> = loc.iter().map(|(k, v)| format!("{k}={v}")).collect();
     Ok(Reply::status(format!(
         "create-or-move updating item name '{name}' weight {weight} at location {{{}}} to crush map",
