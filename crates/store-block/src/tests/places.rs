@@ -267,3 +267,42 @@ fn what_waits_counts_with_what_waits_before_it() {
         s.check_all();
     }
 }
+
+/// An object that is removed, or renamed away, before the same transaction writes to its name has no cell to write within: what comes gets
+/// a whole one.
+#[test]
+fn what_goes_before_it_is_written_to_is_promised_a_new_cell() {
+    let (mut s, data) = (Subject::new(true), |n: u64, blocks: u64| vec![(n % 251) as u8 + 1; (blocks * BLOCK) as usize]);
+    // A store with a little room: promises are by blocks there.
+    let mut there = Vec::new();
+    for n in 10.. {
+        match s.submit(|txn| txn.write(&object_name(n), 0, data(n, 15).into(), 0)) {
+            Ok(()) => there.push(n),
+            Err(e) => {
+                assert!(matches!(e, StoreError::Full), "{e}");
+                break;
+            }
+        }
+    }
+    let (few, rest) = there.split_at(there.len() / 8);
+    few.iter().for_each(|n| s.submit(|txn| txn.remove(&object_name(*n))).expect("what removes is never refused"));
+    s.checkpoint();
+    let at = 5 * BLOCK + 100;
+    let removed = object_name(rest[0]);
+    s.submit(|txn| {
+        txn.remove(&removed);
+        txn.write(&removed, at, vec![7; 10].into(), 0);
+    })
+    .expect("there is room");
+    let (from, to) = (object_name(rest[1]), object_name(1));
+    s.submit(|txn| {
+        txn.try_rename(&from, &to);
+        txn.write(&from, at, vec![7; 10].into(), 0);
+    })
+    .expect("there is room");
+    let written = [vec![0; at as usize], vec![7; 10]].concat();
+    s.check(&removed, &written);
+    s.check(&from, &written);
+    s.check(&to, &data(rest[1], 15));
+    s.check_all();
+}

@@ -11,7 +11,7 @@ use crate::rows::onode::Chunk;
 use bytes::Bytes;
 use smallvec::SmallVec;
 use store::LogDelta;
-use types::transaction::ObjIx;
+use types::transaction::{CollIx, ObjIx};
 use types::{Transaction, TxKind, TxOp};
 
 /// What transactions add at most.
@@ -160,7 +160,9 @@ pub fn leaves(op: &TxOp) -> (ObjIx, u64) {
         TxKind::Write { offset, data } => (op.obj, place_of(*offset, offset.saturating_add(data.len() as u64))),
         TxKind::Truncate { size } if *size > 0 => (op.obj, CHUNK_BLOCKS),
         TxKind::Zero { .. } => (op.obj, CHUNK_BLOCKS),
-        TxKind::Clone { to } | TxKind::CloneRange { to, .. } | TxKind::TryRename { to } => (*to, CHUNK_BLOCKS),
+        TxKind::Clone { to } | TxKind::CloneRange { to, .. } | TxKind::TryRename { to } | TxKind::MoveRename { to, .. } => {
+            (*to, CHUNK_BLOCKS)
+        }
         _ => (op.obj, 0),
     }
 }
@@ -173,6 +175,8 @@ pub fn largest(txn: &Transaction, objects: &mut Objects, queue: &mut Queue) -> u
     let mut emptied = None;
     // Objects that get another's content, or another size, before they are written to.
     let mut others: SmallVec<[ObjIx; 2]> = SmallVec::new();
+    // Objects that are gone before they are written to: a new one has nothing to move.
+    let mut gone: SmallVec<[(CollIx, ObjIx); 2]> = SmallVec::new();
     for op in txn.ops() {
         let before = emptied.take().filter(|before| *before == (op.coll, op.obj));
         let (offset, end) = match &op.kind {
@@ -185,8 +189,17 @@ pub fn largest(txn: &Transaction, objects: &mut Objects, queue: &mut Queue) -> u
                 others.push(op.obj);
                 continue;
             }
-            TxKind::Clone { to } | TxKind::TryRename { to } => {
+            TxKind::Clone { to } => {
                 others.push(*to);
+                continue;
+            }
+            TxKind::TryRename { to } | TxKind::MoveRename { to, .. } => {
+                others.push(*to);
+                gone.push((op.coll, op.obj));
+                continue;
+            }
+            TxKind::Remove => {
+                gone.push((op.coll, op.obj));
                 continue;
             }
             TxKind::Zero { .. } | TxKind::CloneRange { .. } | TxKind::Truncate { .. } => return CHUNK_BLOCKS,
@@ -198,6 +211,7 @@ pub fn largest(txn: &Transaction, objects: &mut Objects, queue: &mut Queue) -> u
         largest = largest.max(match before {
             Some(_) => new,
             None if others.contains(&op.obj) => CHUNK_BLOCKS,
+            None if gone.contains(&(op.coll, op.obj)) => new,
             None => moved(txn, op, (end, new), objects, queue.leaves(txn.object(op.obj))),
         });
         if largest >= CHUNK_BLOCKS {
