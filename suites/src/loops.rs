@@ -26,7 +26,7 @@ impl Loop {
     }
     /// Over a new image in this folder.
     pub fn sparse_in(folder: &Path, name: &str, mib: u64) -> Result<Self> {
-        let image = folder.join(name).with_extension("image");
+        let image = folder.join(format!("{name}.image"));
         std::fs::File::create(&image).and_then(|f| f.set_len(mib << 20)).with_context(|| image.display().to_string())?;
         Self::attach(image)
     }
@@ -38,13 +38,13 @@ impl Loop {
     }
     /// Over a copy of this one's image, read piece by piece: with writes meanwhile it is a copy of many moments, which no power cut leaves.
     pub fn copy(&self, name: &str) -> Result<Self> {
-        let image = Path::new(SHARED).join(name).with_extension("image");
+        let image = Path::new(SHARED).join(format!("{name}.image"));
         quietly(Command::new("cp").args(["--sparse=always", "--reflink=never"]).arg(&self.image).arg(&image))?;
         Self::attach(image)
     }
     /// Over this one's image as it is at one moment, whatever is written to it: the file system below must be one that shares blocks between files.
     pub fn snapshot(&self, name: &str) -> Result<Self> {
-        let image = self.image.with_file_name(name).with_extension("image");
+        let image = self.image.with_file_name(format!("{name}.image"));
         quietly(Command::new("cp").arg("--reflink=always").arg(&self.image).arg(&image))?;
         Self::attach(image)
     }

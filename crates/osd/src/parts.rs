@@ -57,6 +57,7 @@ impl Part {
         let physical = device.map(|name| machine.physical_below(name)).unwrap_or_default();
         let is_rotational = physical.iter().any(|name| machine.about(name, "queue/rotational").as_deref() == Some("1"));
         let about = |what: &str| physical.first().and_then(|name| machine.about(name, what)).unwrap_or_default();
+        let discards = !matches!(about("queue/discard_granularity").as_str(), "" | "0");
         let zero_if_unknown = |text: String| if text.is_empty() { "0".into() } else { text };
         let node = device.map_or_else(|| "unknown".into(), |name| format!("/dev/{name}"));
         let mut told = BTreeMap::from([
@@ -67,8 +68,8 @@ impl Part {
             ("optimal_io_size", zero_if_unknown(about("queue/optimal_io_size"))),
             ("rotational", u8::from(is_rotational).to_string()),
             ("size", self.bytes.to_string()),
-            // The store tells no device of what it has given up.
-            ("support_discard", "0".into()),
+            // Of a device, as stock tells it; holes in files are not asked for here.
+            ("support_discard", u8::from(self.is_device && discards).to_string()),
             ("type", self.kind(&physical, is_rotational).into()),
         ]);
         if !physical.is_empty() {
@@ -139,6 +140,7 @@ mod tests {
         for (path, text) in [
             ("sys/class/block/nvme0n1/queue/rotational", "0\n"),
             ("sys/class/block/nvme0n1/queue/optimal_io_size", "131072\n"),
+            ("sys/class/block/nvme0n1/queue/discard_granularity", "4096\n"),
             ("sys/class/block/nvme0n1/device/model", "Pro Disk  \n"),
             ("sys/class/block/nvme0n1/device/serial", "S2\n"),
             ("sys/class/block/nvme0n1/dev", "259:0\n"),
@@ -163,7 +165,7 @@ mod tests {
             ("rotational", "0"),
             ("serial", "S2"),
             ("size", "1073741824"),
-            ("support_discard", "0"),
+            ("support_discard", "1"),
             ("type", "nvme"),
         ];
         assert_eq!(told, want.map(|(name, value)| (name, value.to_string())).into());
