@@ -25,7 +25,8 @@ const FOREIGN_ROOT: &str = "/usr/aarch64-linux-gnu";
 const FOREIGN: [&str; 3] = ["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user-static"];
 
 impl Arch {
-    /// Rust's name. glibc has a static half wherever C is compiled, and the program asks it for no names of hosts or users, which would load more.
+    /// Rust's name. glibc has a static half wherever C is compiled, and the program asks it for no names of hosts or users, which would
+    /// load more.
     pub const fn triple(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-gnu",

@@ -313,8 +313,8 @@ pub enum Chore {
         #[arg(long)]
         install: bool,
     },
-    /// A release, in target/dist-ARCH: tarball, Debian package and images of a static build, bills of materials, licences, SHA256SUMS. Of the
-    /// program in `HUMBOLDT_BINARY`, if that is set.
+    /// A release, in target/dist-ARCH: tarball, Debian package and images of a static build, bills of materials, licences, SHA256SUMS.
+    /// Of the program in `HUMBOLDT_BINARY`, if that is set.
     Release {
         /// The kind of machine that it is for. Another than this one's is cross-compiled, without the image that has a stock radosgw.
         #[arg(long, value_enum, default_value = "amd64")]

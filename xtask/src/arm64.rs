@@ -1,5 +1,5 @@
-//! `cargo xtask arm64`: the program for arm64 is built by cross compilation, and what is tried of it runs under emulation: the unit tests of
-//! crates that know no kernel, and one small cluster.
+//! `cargo xtask arm64`: the program for arm64 is built by cross compilation, and tried under emulation: the unit tests of crates that
+//! know no kernel, and one small cluster.
 //!
 //! Absent: its packages (`cargo xtask release --arch arm64`), and any figure: emulation says nothing of speed.
 

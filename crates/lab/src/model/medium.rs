@@ -4,9 +4,9 @@
 //!   byte ──▶ track: the arm goes there (seek_min_us … seek_us is the mean of all ways)
 //!        └─▶ angle on it: the platter turns (rpm) ──▶ bytes pass at mib_s
 //! ```
-//! A disk whose `seek_min_us` and `rpm` are not told takes `seek_us` for any jump; an SSD takes nothing. The time of a way grows with the
-//! square root of its length, as an arm that speeds up and brakes needs. A track has the bytes that pass in a turn, on all of the disk: zones of
-//! outer and inner tracks are absent, and so is a queue of the disk's own.
+//! A disk whose `seek_min_us` and `rpm` are not told takes `seek_us` for any jump; an SSD takes nothing. The time of a way grows with
+//! the square root of its length, as an arm that speeds up and brakes needs. A track has the bytes that pass in a turn, on all of the
+//! disk. Absent: zones of outer and inner tracks, and a queue of the disk's own.
 
 use crate::study::file::Model;
 
@@ -17,7 +17,7 @@ const WHOLE_OF_MEAN: f64 = 15.0 / 8.0;
 struct Arm {
     /// To a track beside.
     least_ns: f64,
-    /// What the way over all tracks takes beyond that.
+    /// The way over all tracks takes so much more.
     whole_ns: f64,
     /// Bytes of the disk.
     size: f64,

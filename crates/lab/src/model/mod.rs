@@ -7,7 +7,7 @@
 //! ```
 //! `discard_us` is how long a device answers nothing else while it discards, as cheap SSDs do; without it, a discard takes no time.
 //! A device without `flush_us` takes flushes for nothing: it has power-loss protection, or ignores them. One request is served at a time.
-//! What a cache gathers is drained in order without seeks; a disk whose arm or turns are told drains it by [`places`], with the ways between them.
+//! A cache is drained in order without seeks; that of a disk whose arm or turns are told by [`places`], with the ways between them.
 //! Several devices in a row are an [`Array`]. `fuse` is the file that behaves so, below a loop device.
 //!
 //! Absent: parallel channels of an SSD, wear, a queue of a disk's own, and everything that a data sheet does not say.

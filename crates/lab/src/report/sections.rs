@@ -167,7 +167,7 @@ pub fn latencies(results: &Results) -> Markup {
     }
 }
 
-/// What has a depth, from the smallest on: a study may name its depths in another order.
+/// All that has a depth, from the smallest on: a study may name its depths in another order.
 fn by_depth<T>(all: impl Iterator<Item = T>, point: impl Fn(&T) -> &Point) -> Vec<T> {
     let mut found: Vec<T> = all.filter(|one| point(one).contains_key("depth")).collect();
     found.sort_by(|a, b| point(a)["depth"].cmp(&point(b)["depth"]));

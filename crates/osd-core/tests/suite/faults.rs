@@ -110,9 +110,9 @@ fn damage_is_an_error_for_its_reader_and_nobody_else() {
     w.write("bad", b"2");
     // Nothing is at hand any more: another interval.
     w.store.borrow_mut().damaged = Some("bad".into());
-    w.publish(|m| m.osd_state[0] &= !osd_state::UP);
     w.out.clear();
-    w.boot();
+    w.publish(|m| m.osd_state[0] &= !osd_state::UP);
+    w.comes_up();
     w.settle();
     assert_eq!(w.read("bad"), Err(EIO));
     assert_eq!(w.one("bad", vec![write_full(b"3")]).result, -EIO);

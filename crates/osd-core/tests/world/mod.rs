@@ -13,7 +13,7 @@ use maps::{OsdMap, osd_state};
 use messages::{InOp, MMonGetPurgedSnaps, MMonGetPurgedSnapsReply, MOSDAlive, MOSDBoot, MOSDMap, MOSDOp, MOSDOpReply, Message, RawMessage};
 #[cfg(debug_assertions)]
 use osd_core::planted::{Bug, plant};
-use osd_core::{ConnId, Effect, Event, Osd, OsdSetup};
+use osd_core::{BootInfo, ConnId, Effect, Event, Osd, OsdSetup};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -112,9 +112,16 @@ impl World {
     /// The OSD listens, and the monitor does its part until the map shows it up.
     pub fn boot(&mut self) {
         self.starts += 1;
-        let nonce = 8 + self.starts;
-        let info = listens(6800, nonce);
-        self.feed(Event::Boot(Box::new(info.clone())));
+        self.feed(Event::Boot(Box::new(self.info())));
+        self.comes_up();
+    }
+    /// Where it listens.
+    fn info(&self) -> BootInfo {
+        listens(6800, 8 + self.starts)
+    }
+    /// It asks to boot, and the monitor does its part.
+    pub fn comes_up(&mut self) {
+        let info = self.info();
         assert!(self.out.iter().any(|e| matches!(e, Effect::AskMapVersions)), "{:?}", self.out);
         let newest = self.map.epoch;
         if self.osd.map().epoch < newest {
