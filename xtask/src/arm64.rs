@@ -34,7 +34,7 @@ pub fn arm64() -> Result<()> {
     serves(arch, &program)
 }
 
-/// A cluster under emulation takes an object of a stock client and gives it back.
+/// A cluster under emulation takes an object of a stock client and gives it back. Its OSD is in memory: QEMU has no io_uring.
 fn serves(arch: Arch, program: &Path) -> Result<()> {
     let dir = folders::fresh("arm64")?;
     // A cluster is started as one program.
@@ -45,7 +45,7 @@ fn serves(arch: Arch, program: &Path) -> Result<()> {
     fs::set_permissions(&script, Permissions::from_mode(0o755))?;
     let release = Release::Pacific;
     release.install()?;
-    let cluster = Cluster::start_program(&script, dir.join("data"), &["--size", "256M"])?;
+    let cluster = Cluster::start_program(&script, dir.join("data"), &["--store", "mem"])?;
     let (sent, back) = (root().join("README.md"), dir.join("back"));
     cluster.must(release, "ceph osd pool create p 8")?;
     cluster.must(release, &format!("rados -p p put a {}", sent.display()))?;
